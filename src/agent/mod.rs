@@ -1,0 +1,3 @@
+//! The agent: the turn loop and what surrounds it.
+
+pub mod event;

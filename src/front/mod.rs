@@ -1,0 +1,1 @@
+//! Front ends: consumers of events.

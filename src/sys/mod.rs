@@ -1,0 +1,9 @@
+//! The operating system: processes, files, signals, clocks, terminals. All `unsafe` code of the program is here.
+
+pub mod fs;
+pub mod out;
+pub mod process;
+pub mod signal;
+pub mod storage;
+pub mod time;
+pub mod tty;

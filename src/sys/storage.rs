@@ -1,0 +1,1 @@
+//! Permanent storage: locks, free space, flushing. To be written.
