@@ -1,11 +1,25 @@
 //! Signals as flags. The handlers only store; whoever waits does so in [`wait`], which no signal can slip past.
 #![allow(unsafe_code)]
 
+use super::time::{Nanoseconds, Timespec};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
 static END: AtomicU32 = AtomicU32::new(0);
 static RESIZED: AtomicU32 = AtomicU32::new(0);
+
+unsafe extern "C" {
+    #[cfg_attr(
+        all(target_env = "musl", target_pointer_width = "32"),
+        link_name = "__ppoll_time64"
+    )]
+    fn ppoll(
+        fds: *mut libc::pollfd,
+        count: libc::nfds_t,
+        timeout: *const Timespec,
+        mask: *const libc::sigset_t,
+    ) -> libc::c_int;
+}
 
 /// The signals that have handlers and are blocked outside of the wait itself.
 const WATCHED: [libc::c_int; 5] = [
@@ -103,9 +117,9 @@ pub fn wait(fds: &mut [libc::pollfd], ms: Option<u64>, stop: &mut dyn FnMut() ->
     for fd in fds.iter_mut() {
         fd.revents = 0;
     }
-    let timeout = ms.map(|ms| libc::timespec {
-        tv_sec: (ms / 1000).min(1 << 30) as libc::time_t,
-        tv_nsec: ((ms % 1000) * 1_000_000) as _,
+    let timeout = ms.map(|ms| Timespec {
+        seconds: (ms / 1000).min(1 << 30) as i64,
+        nanoseconds: Nanoseconds::new((ms % 1000) as u32 * 1_000_000),
     });
     // SAFETY: the sets are initialised by sigemptyset, the slices and the timespec outlive the calls.
     unsafe {
@@ -117,7 +131,7 @@ pub fn wait(fds: &mut [libc::pollfd], ms: Option<u64>, stop: &mut dyn FnMut() ->
         }
         libc::sigprocmask(libc::SIG_BLOCK, &block, &mut before);
         let ready = !stop()
-            && libc::ppoll(
+            && ppoll(
                 fds.as_mut_ptr(),
                 fds.len() as libc::nfds_t,
                 timeout.as_ref().map_or(std::ptr::null(), |t| t),
