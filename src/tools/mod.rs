@@ -9,6 +9,8 @@ pub mod grep;
 pub mod output;
 pub mod read;
 pub mod regex;
+#[cfg(test)]
+mod scene;
 pub mod seen;
 pub mod textmatch;
 pub mod walk;
