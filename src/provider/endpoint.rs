@@ -424,3 +424,228 @@ fn replace(path: &std::path::Path, bytes: &[u8]) -> io::Result<()> {
     }
     written
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    struct Home(PathBuf);
+
+    impl Home {
+        fn new(name: &str) -> Home {
+            let dir = format!("cluade-endpoint-{}-{name}", std::process::id());
+            let dir = std::env::temp_dir().join(dir);
+            let _ = std::fs::remove_dir_all(&dir);
+            Home(dir)
+        }
+
+        fn memory(&self) -> Memory {
+            Memory::new(Some(self.0.as_os_str().as_bytes()))
+        }
+
+        fn file(&self) -> PathBuf {
+            self.0.join("endpoints.json")
+        }
+    }
+
+    impl Drop for Home {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn base(url: &str) -> Base {
+        Base::parse(url).unwrap()
+    }
+
+    fn changes(words: &[&str]) -> Vec<(String, String)> {
+        let pair = |w: &&str| (w.to_string(), "HTTP 400: \"no\"".to_string());
+        words.iter().map(pair).collect()
+    }
+
+    #[test]
+    fn what_was_learned_is_there_after_a_restart() {
+        let home = Home::new("restart");
+        let (b, other) = (base("http://h:1/v1?key=secret"), base("http://h:2/v1"));
+        let all = [
+            Adapt::DropField("thinking".into()),
+            Adapt::RenameMaxTokens,
+            Adapt::MaxTokens(8192),
+            Adapt::StripMessageField("reasoning".into()),
+            Adapt::AddMessageField("reasoning".into()),
+            Adapt::AddMessageField("reasoning".into()),
+            Adapt::StripMessageField("extra_content".into()),
+            Adapt::NullContent,
+            Adapt::DropField("stream".into()),
+        ];
+        let mut wanted = Rules::default();
+        for adapt in &all {
+            assert!(wanted.apply(adapt), "{}", word(adapt));
+            home.memory()
+                .learn(&b, "m", &changes(&[&word(adapt)]))
+                .unwrap();
+        }
+        home.memory().learn(&b, "m", &changes(&[PATH_V1])).unwrap();
+        home.memory()
+            .learn(&other, "m", &changes(&["drop thinking"]))
+            .unwrap();
+        wanted.set(ADD_V1);
+
+        let recalled = |b: &Base, model: &str| {
+            let mut rules = Rules::default();
+            home.memory().recall(b, model, &mut rules);
+            rules
+        };
+        assert_eq!(recalled(&b, "m"), wanted);
+        assert_eq!(recalled(&b, "m2"), Rules::default());
+        assert!(!recalled(&other, "m").sends("thinking"));
+
+        let text = std::fs::read_to_string(home.file()).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["endpoints"][1]["base_url"], "http://h:1/v1");
+        assert!(!text.contains("secret"));
+        let change = &value["endpoints"][0]["changes"][0];
+        assert_eq!(change["cause"], "HTTP 400: \"no\"");
+        assert_eq!(change["date"].as_str().unwrap().len(), 10);
+        let mode = |p| std::fs::metadata(p).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(home.file()), mode(home.0.clone())), (0o600, 0o700));
+        assert_eq!(std::fs::read_dir(&home.0).unwrap().count(), 1);
+
+        assert!(home.memory().forget(&b, "m").unwrap());
+        assert!(!home.memory().forget(&b, "m").unwrap());
+        assert_eq!(recalled(&b, "m"), Rules::default());
+        assert!(!recalled(&other, "m").sends("thinking"));
+    }
+
+    #[test]
+    fn a_broken_file_is_as_good_as_none() {
+        let home = Home::new("broken");
+        let b = base("http://h/v1");
+        std::fs::create_dir(&home.0).unwrap();
+        for text in [
+            "",
+            "{",
+            "[]",
+            "null",
+            r#"{"endpoints":3}"#,
+            r#"{"endpoints":[1,{"base_url":"http://h/v1","model":"m","changes":[3,{"change":"fly"},{"change":"limit x"},{"change":"drop model"}]}]}"#,
+        ] {
+            std::fs::write(home.file(), text).unwrap();
+            let mut rules = Rules::default();
+            home.memory().recall(&b, "m", &mut rules);
+            assert_eq!(rules, Rules::default(), "{text}");
+            home.memory()
+                .learn(&b, "m", &changes(&["drop thinking"]))
+                .unwrap();
+            home.memory().recall(&b, "m", &mut rules);
+            assert!(!rules.sends("thinking"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_can_not_be_written_is_an_error_with_its_path() {
+        let home = Home::new("unwritable");
+        std::fs::write(&home.0, "a file in the place of the directory").unwrap();
+        let e = home
+            .memory()
+            .learn(&base("http://h"), "m", &changes(&["drop thinking"]))
+            .unwrap_err();
+        assert!(e.contains("endpoints.json"), "{e}");
+        let _ = std::fs::remove_file(&home.0);
+        let none = Memory::new(None);
+        assert_eq!(none.learn(&base("http://h"), "m", &changes(&["x"])), Ok(()));
+    }
+
+    #[test]
+    fn the_file_stays_small() {
+        let home = Home::new("small");
+        let long = vec![("drop thinking".to_string(), "é".repeat(10_000))];
+        for i in 0..MAX_ENDPOINTS + 10 {
+            let b = base(&format!("http://h{i}/v1"));
+            for _ in 0..3 {
+                home.memory().learn(&b, "m", &long).unwrap();
+            }
+        }
+        for _ in 0..MAX_CHANGES + 5 {
+            home.memory().learn(&base("http://x"), "m", &long).unwrap();
+        }
+        let size = std::fs::metadata(home.file()).unwrap().len();
+        assert!(size < MAX_FILE, "{size}");
+        let mut rules = Rules::default();
+        home.memory()
+            .recall(&base("http://h59/v1"), "m", &mut rules);
+        assert!(!rules.sends("thinking"));
+    }
+
+    #[test]
+    fn hosts_and_models() {
+        for (url, model, thinking, has, has_not) in [
+            ("https://api.deepseek.com", "x", true, FILL, STRIP),
+            ("https://api.deepseek.com", "x", false, 0, FILL),
+            ("http://10.0.0.2:8000/v1", "DeepSeek-V4", true, FILL, RENAME),
+            (
+                "https://api.groq.com/openai/v1",
+                "deepseek-r1",
+                true,
+                STRIP,
+                FILL,
+            ),
+            ("https://api.mistral.ai/v1", "x", true, SHORT_IDS, FILL),
+            (
+                "https://api.moonshot.ai/v1",
+                "kimi-k2.6",
+                true,
+                BLANK_FILL,
+                0,
+            ),
+            (
+                "https://api.openai.com/v1",
+                "o3-mini",
+                true,
+                NEW_MAX_TOKENS,
+                0,
+            ),
+            (
+                "https://api.openai.com/v1",
+                "gpt-4o",
+                true,
+                0,
+                NEW_MAX_TOKENS,
+            ),
+            (
+                "https://x.openai.azure.com",
+                "gpt-5",
+                true,
+                NEW_MAX_TOKENS,
+                0,
+            ),
+            ("https://fakegroq.com/v1", "x", true, 0, STRIP),
+        ] {
+            let rules = Rules::known(&base(url), model, thinking);
+            assert!(has == 0 || rules.has(has), "{url} {model}");
+            assert!(!rules.has(has_not), "{url} {model}");
+        }
+    }
+
+    #[test]
+    fn limits_only_go_down() {
+        let mut rules = Rules::default();
+        assert_eq!((rules.limit(0), rules.limit(100)), (0, 100));
+        assert!(rules.apply(&Adapt::MaxTokens(50)));
+        assert!(!rules.apply(&Adapt::MaxTokens(60)));
+        assert!(!rules.apply(&Adapt::MaxTokens(0)));
+        assert_eq!(
+            (rules.limit(0), rules.limit(100), rules.limit(40)),
+            (50, 50, 40)
+        );
+    }
+
+    #[test]
+    fn origins_differ() {
+        let o = |url, model| origin(&base(url), model);
+        let first = o("https://h/v1", "m");
+        assert_eq!(first, o("https://H/v1/", "m"));
+        assert!(first != o("https://h/v1", "n") && first != o("https://h/v2", "m") && first != 0);
+    }
+}
