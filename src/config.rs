@@ -2,6 +2,42 @@
 
 use crate::tools::Level;
 
+/// Which key of the pool a request takes.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum KeyStrategy {
+    /// The first one that is not used up or cooling off.
+    #[default]
+    FillFirst,
+    /// One after the other.
+    RoundRobin,
+    /// The one used least by this process.
+    LeastUsed,
+}
+
+/// A provider that steps in when the one before it fails for good.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Fallback {
+    /// Where its API is; empty: the same place and keys as [`Config::base_url`], another model.
+    pub base_url: String,
+    /// Its model's id; empty: the same.
+    pub model: String,
+    /// Its key; empty sends none. The keys of [`Config::api_key`] never go to another base URL.
+    pub api_key: String,
+}
+
+/// What a model costs, in millionths of a currency unit for a million tokens (`0.28` is 280000).
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Price {
+    /// The model's id.
+    pub model: String,
+    /// Tokens of a request that were not cached.
+    pub input: u64,
+    /// Those that were.
+    pub cached: u64,
+    /// Tokens of a reply.
+    pub output: u64,
+}
+
 /// Everything that can be configured, with the defaults of the specification.
 #[derive(Clone)]
 pub struct Config {
@@ -15,6 +51,14 @@ pub struct Config {
     pub api_key_source: String,
     /// Further keys of the pool.
     pub api_keys: Vec<String>,
+    /// Which key of the pool a request takes.
+    pub key_strategy: KeyStrategy,
+    /// Providers that step in, in order.
+    pub fallback: Vec<Fallback>,
+    /// Seconds a network that is gone in the middle of a run is waited for; 0: not at all.
+    pub offline_wait: u64,
+    /// Prices of models.
+    pub prices: Vec<Price>,
     /// Requests in a turn.
     pub max_steps: u32,
     /// Tokens asked for in a reply; 0 leaves the field out.
@@ -61,6 +105,10 @@ impl Default for Config {
             api_key: String::new(),
             api_key_source: String::new(),
             api_keys: Vec::new(),
+            key_strategy: KeyStrategy::FillFirst,
+            fallback: Vec::new(),
+            offline_wait: 300,
+            prices: Vec::new(),
             max_steps: 100,
             max_tokens: 131_072,
             request_timeout: 600,

@@ -99,6 +99,10 @@ pub trait Watch {
     fn tick(&mut self) -> bool {
         false
     }
+    /// Takes the place of [`Limits::idle`] while it is there; asked before each wait.
+    fn idle(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Nothing else goes on.
@@ -192,7 +196,7 @@ pub fn run(
             Some(_) if !open => break Cause::Finished,
             Some((_, at)) => (Some(at + limits.linger), Cause::Detached),
             None => match (
-                deadline(last_byte, limits.idle),
+                deadline(last_byte, watch.idle().or(limits.idle)),
                 deadline(started, limits.total),
             ) {
                 (Some(idle), total) if total.is_none_or(|t| idle < t) => (Some(idle), Cause::Idle),

@@ -2,14 +2,19 @@
 //! the schemas sent, the README's table). A tool is a function of a [`Ctx`] and its arguments.
 
 pub mod bash;
+pub mod bigedit;
 pub mod edit;
 pub mod glob;
 pub mod globset;
 pub mod grep;
+pub mod nearlines;
 pub mod output;
 pub mod read;
 pub mod regex;
+#[cfg(test)]
+mod scene;
 pub mod seen;
+pub mod target;
 pub mod textmatch;
 pub mod walk;
 pub mod write;
