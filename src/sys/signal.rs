@@ -22,7 +22,8 @@ unsafe extern "C" {
 }
 
 /// The signals that have handlers and are blocked outside of the wait itself.
-const WATCHED: [libc::c_int; 5] = [
+const WATCHED: [libc::c_int; 6] = [
+    libc::SIGALRM,
     libc::SIGINT,
     libc::SIGTERM,
     libc::SIGHUP,
@@ -35,7 +36,7 @@ extern "C" fn on_signal(signal: libc::c_int) {
         libc::SIGINT => {
             INTERRUPTS.fetch_add(1, Relaxed);
         }
-        libc::SIGTERM | libc::SIGHUP => END.store(signal as u32, Relaxed),
+        libc::SIGTERM | libc::SIGHUP | libc::SIGALRM => END.store(signal as u32, Relaxed),
         libc::SIGWINCH => RESIZED.store(1, Relaxed),
         _ => {}
     }
@@ -92,7 +93,7 @@ pub fn clear_interrupts() {
     INTERRUPTS.store(0, Relaxed);
 }
 
-/// The number of the SIGTERM or SIGHUP that came, if one did. It stays.
+/// The number of the signal that asked us to leave, if one did: SIGTERM, SIGHUP, or SIGALRM for the time limit. It stays.
 pub fn end_requested() -> Option<i32> {
     match END.load(Relaxed) {
         0 => None,
@@ -103,6 +104,17 @@ pub fn end_requested() -> Option<i32> {
 /// Whether what is going on should stop: an interrupt or an end request is there. Long loops ask this.
 pub fn cancelled() -> bool {
     interrupts() > 0 || end_requested().is_some()
+}
+
+/// Nobody reads our output any more: what is going on ends as if SIGPIPE had come.
+pub fn set_output_gone() {
+    END.store(libc::SIGPIPE as u32, Relaxed);
+}
+
+/// Asks for SIGALRM after `seconds`, which ends the run.
+pub fn set_time_limit(seconds: u32) {
+    // SAFETY: plain call.
+    unsafe { libc::alarm(seconds) };
 }
 
 /// Whether the window size changed since the last call.

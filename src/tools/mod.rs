@@ -3,6 +3,7 @@
 
 pub mod bash;
 pub mod bigedit;
+pub mod compact;
 pub mod edit;
 pub mod glob;
 pub mod globset;
@@ -114,5 +115,11 @@ pub struct Tool {
     pub run: Option<Run>,
 }
 
-/// The table.
-pub static TOOLS: &[Tool] = &[];
+/// The table, in the order the model sees.
+pub static TOOLS: [&Tool; 7] =
+    [&read::TOOL, &write::TOOL, &edit::TOOL, &bash::TOOL, &glob::TOOL, &grep::TOOL, &compact::TOOL];
+
+/// The tool of that name.
+pub fn find(name: &str) -> Option<&'static Tool> {
+    TOOLS.iter().copied().find(|t| t.name == name)
+}
