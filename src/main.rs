@@ -2,4 +2,5 @@
 
 fn main() {
     cluade::sys::signal::install();
+    std::process::exit(cluade::front::run(std::env::args_os().skip(1).collect()));
 }

@@ -48,7 +48,7 @@ impl Agent {
         if self.counted > 0 {
             return self.counted + estimate(bytes.saturating_sub(self.counted_bytes));
         }
-        let live = self.session.conversation.bytes_from(self.session.context_from as usize).len();
+        let live = self.session.conversation.bytes_from(self.session.context_from()).len();
         estimate(live + self.system.len() + self.schemas.len())
     }
 
@@ -61,9 +61,8 @@ impl Agent {
         let kept = &self.last_prompt[..self.last_prompt.len().min(PROMPT_KEPT)];
         text.extend_from_slice(kept);
         text.extend_from_slice(b"\n[Go on with it.]");
-        self.session.push(&message::user(&text));
-        self.session.context_from = self.session.conversation.len() as u32 - 1;
-        self.session.note_compaction();
+        self.session.push_user(&text);
+        self.session.set_context_from(self.session.conversation.len() - 1);
         self.counted = 0;
         self.nudged = false;
         front.event(&Event::Compaction { before, after: self.context_tokens() });
@@ -75,7 +74,8 @@ impl Agent {
         let before = self.context_tokens();
         let digest = self.digest();
         let ask = [&digest[..], b"\n\n", ASK.as_bytes()].concat();
-        let request = message::user(&ask);
+        let mut request = Vec::new();
+        message::user(&mut request, &ask);
         let messages =
             [Message { json: &self.system, origin: 0 }, Message { json: &request, origin: 0 }];
         let reply = self.client.complete(&messages, None, &[], &mut Silent { front });
@@ -92,11 +92,20 @@ impl Agent {
         self.context_tokens() * 10 <= before * 9
     }
 
+    /// Compacts because the user wants it.
+    pub fn compact_now(&mut self, front: &mut dyn Front) -> bool {
+        let won = self.auto_compact(front);
+        if let Some(warning) = self.session.commit() {
+            front.event(&Event::Warning(&warning));
+        }
+        won
+    }
+
     /// The live window as plain text, tool results cut short, the whole at most half of the context window.
     fn digest(&self) -> Vec<u8> {
         let room = (self.config.context_limit as usize).saturating_mul(7) / 4;
         let mut out = Vec::new();
-        for text in self.session.conversation.iter_from(self.session.context_from as usize) {
+        for text in self.session.conversation.iter_from(self.session.context_from()) {
             let Ok(m) = parse(text) else { continue };
             let role = m.get_string("role").unwrap_or_default();
             if role == "system" {

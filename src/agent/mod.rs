@@ -10,7 +10,7 @@ mod turn;
 use crate::config::Config;
 use crate::json::Writer;
 use crate::provider::client::Client;
-use crate::session::store::Session;
+use crate::session::Session;
 use crate::tools::seen::Seen;
 use crate::tools::{Level, Tool};
 use mode::Mode;
@@ -41,6 +41,8 @@ pub struct Setup {
     pub only_tools: Vec<String>,
     /// `--deny`: not these.
     pub denied_tools: Vec<String>,
+    /// `--show-tools-json`
+    pub show_tools: bool,
 }
 
 /// An agent with its conversation.
@@ -74,6 +76,7 @@ pub struct Agent {
     counted_bytes: usize,
     /// The model was told to compact.
     nudged: bool,
+    show_tools: bool,
 }
 
 impl Agent {
@@ -111,6 +114,7 @@ impl Agent {
             counted: 0,
             counted_bytes: 0,
             nudged: false,
+            show_tools: setup.show_tools,
         };
         let warnings = agent.assemble();
         Ok((agent, warnings))
@@ -127,6 +131,12 @@ impl Agent {
         self.assemble()
     }
 
+    /// Changes the model; a short name of the configuration is resolved.
+    pub fn set_model(&mut self, name: &str) {
+        self.config.model = self.config.resolve_model(name);
+        self.client.set_model(&self.config.model);
+    }
+
     /// Goes on with another conversation.
     pub fn set_session(&mut self, session: Session) {
         self.session = session;
@@ -139,7 +149,8 @@ impl Agent {
     fn assemble(&mut self) -> Vec<String> {
         let mut system = context::system(&self.cwd, self.home.as_deref());
         system.text.extend_from_slice(self.mode.text().as_bytes());
-        self.system = crate::session::message::system(&system.text);
+        self.system.clear();
+        crate::session::message::system(&mut self.system, &system.text);
         self.schemas = schemas(self.offered());
         system.warnings
     }

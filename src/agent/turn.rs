@@ -11,7 +11,6 @@ use crate::policy::danger;
 use crate::policy::permission::{self, Verdict as Permission};
 use crate::provider::messages::Message;
 use crate::provider::{Call, Class, Delta, Failure, Finish, Observer, Reply, Usage};
-use crate::session::message;
 use crate::sys::process::Watch;
 use crate::sys::{fs, signal, time};
 use crate::tools::{self, Ctx, Level, Output, Tool};
@@ -64,7 +63,7 @@ impl Agent {
         signal::clear_interrupts();
         let mut text = context::preamble(&self.cwd);
         text.extend_from_slice(prompt);
-        self.session.push(&message::user(&text));
+        self.session.push_user(&text);
         self.last_prompt = prompt.to_vec();
         let mut done = Done {
             answer: Vec::new(),
@@ -75,7 +74,7 @@ impl Agent {
             ms: 0,
         };
         done.ending = self.steps(&mut done, front);
-        for warning in self.session.commit() {
+        if let Some(warning) = self.session.commit() {
             front.event(&Event::Warning(&warning));
         }
         done.total_tokens = self.session.total_tokens;
@@ -111,7 +110,8 @@ impl Agent {
             };
             self.count(&reply, front);
             if !reply.calls.is_empty() || !reply.content.is_empty() {
-                self.session.push_reply(&message::assistant(&reply), self.client.origin());
+                self.session.set_origin(&self.client.origin_name());
+                self.session.push_reply(&reply);
             }
             if reply.calls.is_empty() {
                 done.answer.extend_from_slice(&reply.content);
@@ -119,7 +119,7 @@ impl Agent {
                     Finish::Length if !reply.content.is_empty() && continues < MAX_CONTINUES => {
                         continues += 1;
                         let text = "[Your reply was cut at the token limit. Go on exactly where it stopped, without repeating anything.]";
-                        self.session.push(&message::user(text.as_bytes()));
+                        self.session.push_user(text.as_bytes());
                         continue;
                     }
                     Finish::Length => front.event(&Event::Warning("the answer is cut: the model hit its token limit")),
@@ -147,7 +147,7 @@ impl Agent {
                         Pattern::Errors => b"[Several calls failed in a row. It looks stuck: change your approach, or stop and say what is in the way.]",
                     };
                     front.event(&Event::Warning("the model looks stuck; it was told so"));
-                    self.session.push(&message::user(text));
+                    self.session.push_user(text);
                 }
             }
         }
@@ -169,7 +169,7 @@ impl Agent {
             }
             if let Some(ending) = ending {
                 let text = if ending == Ending::Stopped { STOPPED } else { CANCELLED };
-                self.session.push(&message::tool(&call.id, text));
+                self.session.push_result(&call.id, text);
                 continue;
             }
             front.event(&Event::ToolCall { id: &call.id, name: &call.name, arguments: &call.arguments });
@@ -200,7 +200,7 @@ impl Agent {
                 output: &output.text,
                 ms: time::monotonic_ms() - started,
             });
-            self.session.push(&message::tool(&call.id, &output.text));
+            self.session.push_result(&call.id, &output.text);
         }
         if ending.is_none() && signal::cancelled() {
             ending = Some(interrupted());
@@ -330,7 +330,13 @@ impl Agent {
     fn request(&mut self, front: &mut dyn Front) -> Result<Reply, Failure> {
         let names: Vec<&str> = self.offered().map(|t| t.name).collect();
         let mut messages = vec![Message { json: &self.system, origin: 0 }];
-        self.session.live(&mut messages);
+        let here = self.client.origin_name();
+        let origin = self.client.origin();
+        for i in self.session.context_from()..self.session.conversation.len() {
+            let Some(json) = self.session.conversation.get(i) else { continue };
+            let origin = if self.session.origin(i) == Some(&here) { origin } else { 0 };
+            messages.push(Message { json, origin });
+        }
         self.client.complete(&messages, Some(&self.schemas), &names, &mut Show { front })
     }
 

@@ -3,6 +3,7 @@
 use super::ask::ask;
 use super::input::Input;
 use crate::agent::event::{Decision, Event, Front, Question};
+use crate::provider::{Delta, Observer};
 use crate::sys::out;
 use crate::sys::process::{NoWatch, Watch};
 use crate::text::push_visible;
@@ -47,6 +48,23 @@ impl Front for Quiet {
         ask(question, &mut self.input, false)
     }
 
+    fn watch(&mut self) -> &mut dyn Watch {
+        &mut self.watch
+    }
+}
+
+/// Hears of a request that is no part of a turn.
+#[derive(Default)]
+pub struct Listener {
+    watch: NoWatch,
+}
+
+impl Observer for Listener {
+    fn delta(&mut self, _: Delta) {}
+    fn notice(&mut self, text: &str) {
+        note("", text.as_bytes());
+    }
+    fn restart(&mut self) {}
     fn watch(&mut self) -> &mut dyn Watch {
         &mut self.watch
     }

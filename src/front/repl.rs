@@ -5,7 +5,7 @@ use super::input::Line;
 use crate::agent::event::Ending;
 use crate::agent::mode::Mode;
 use crate::agent::{Agent, event::Front};
-use crate::session::store::Store;
+use crate::session::Store;
 use crate::sys::{signal, time};
 use crate::text::nearest;
 
@@ -124,20 +124,14 @@ fn command(text: &str, agent: &mut Agent, store: &mut Store, view: &mut Human, s
                 view.complain("compacting did not win much");
             }
         }
-        "/sessions" => {
-            for line in super::app::session_lines(store) {
-                view.say(&line);
-            }
-        }
+        "/sessions" => view.say(super::app::session_lines(store).trim_end()),
         "/new" | "/resume" if !saved => view.complain("sessions are not saved in this run (--no-session)"),
-        "/new" => match store.create(&agent.cwd) {
-            Ok((session, warnings)) => {
-                agent.set_session(session);
-                warnings.iter().for_each(|w| view.complain(w));
-                view.say(&format!("session {}", agent.session.id));
-            }
-            Err(e) => view.complain(&e.to_string()),
-        },
+        "/new" => {
+            let (session, warnings) = store.create(&agent.cwd);
+            agent.set_session(session);
+            warnings.iter().for_each(|w| view.complain(w));
+            view.say(&format!("session {}", agent.session.id));
+        }
         "/resume" if argument.is_empty() => view.complain("/resume needs an id; /sessions lists them"),
         "/resume" => match store.open(argument) {
             Ok((session, warnings)) => {
@@ -145,7 +139,7 @@ fn command(text: &str, agent: &mut Agent, store: &mut Store, view: &mut Human, s
                 warnings.iter().for_each(|w| view.complain(w));
                 view.say(&format!("resumed {} with {} messages", agent.session.id, agent.session.conversation.len()));
             }
-            Err(e) => view.complain(&e.to_string()),
+            Err(e) => view.complain(&e.text()),
         },
         _ => {
             let hint = nearest(name, COMMANDS.iter().map(|c| c.0)).map_or(String::new(), |n| format!("; did you mean {n}?"));

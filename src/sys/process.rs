@@ -106,6 +106,7 @@ pub trait Watch {
 }
 
 /// Nothing else goes on.
+#[derive(Default)]
 pub struct NoWatch;
 impl Watch for NoWatch {}
 

@@ -16,6 +16,11 @@ pub fn uname() -> (Vec<u8>, Vec<u8>) {
 
 /// Whether we run as root.
 pub fn is_root() -> bool {
+    user_id() == 0
+}
+
+/// Our effective user id.
+pub fn user_id() -> u32 {
     // SAFETY: no arguments, always succeeds.
-    unsafe { libc::geteuid() == 0 }
+    unsafe { libc::geteuid() }
 }
