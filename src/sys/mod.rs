@@ -5,6 +5,7 @@ pub mod hash;
 pub mod out;
 pub mod process;
 pub mod replace;
+pub mod selfexe;
 pub mod signal;
 pub mod storage;
 pub mod system;
