@@ -85,7 +85,7 @@ fn start(args: &Args) -> Result<i32, Exit> {
         }
         Command::Reserved(r) => return reserved(r, &store),
         Command::ListModels => {
-            let mut client = client(&loaded, args, &scratch)?;
+            let mut client = client(&loaded, args)?;
             let models = client.list_models(&mut super::quiet::Listener::default());
             let models = models.map_err(|f| failed(f.message))?;
             let text: String = models.iter().flat_map(|m| [m, "\n"]).collect();
@@ -131,7 +131,7 @@ fn start(args: &Args) -> Result<i32, Exit> {
             return Err(usage(format!("no tool {name}; there are: {}", names.join(" "))));
         }
     }
-    let client = client(&loaded, args, &scratch)?;
+    let client = client(&loaded, args)?;
     let attended = is_repl || stdin == Stdin::Tty && tty::is_tty(out::STDERR);
     let (mut agent, warnings) = Agent::new(Setup {
         client,
@@ -190,14 +190,14 @@ fn user_home(home: Option<&[u8]>) -> Vec<u8> {
     fs::env(b"HOME").unwrap_or_else(|| home.map_or_else(|| b"/root".to_vec(), |h| fs::parent(h).to_vec()))
 }
 
-fn client(loaded: &Loaded, args: &Args, scratch: &[u8]) -> Result<Client, Exit> {
+fn client(loaded: &Loaded, args: &Args) -> Result<Client, Exit> {
     let mut client = Client::new(&loaded.config, loaded.home.as_deref()).map_err(usage)?;
     let mut transport = match &args.replay {
-        Some(path) => Transport::replay(path).map_err(usage)?,
-        None => Transport::live(scratch),
+        Some(path) => Transport::replay(fs::path(path)).map_err(|e| usage(e.message))?,
+        None => Transport::live(),
     };
     if let Some(path) = &args.record {
-        transport.record(path).map_err(usage)?;
+        transport = transport.record(fs::path(path)).map_err(|e| usage(e.message))?;
     }
     client.set_transport(transport);
     Ok(client)

@@ -31,8 +31,12 @@ pub trait Io {
     fn now(&self) -> u64;
 }
 
-/// The device's own transports and clock.
-pub struct Device;
+/// The device's own transports, or a recording in their place, and its clock.
+#[derive(Default)]
+pub struct Device {
+    /// Where requests go.
+    pub transport: transport::Transport,
+}
 
 impl Io for Device {
     fn send(
@@ -41,7 +45,7 @@ impl Io for Device {
         watch: &mut dyn Watch,
         sink: &mut dyn FnMut(Piece) -> bool,
     ) -> Result<(), transport::Error> {
-        transport::send(request, watch, sink)
+        self.transport.send(request, watch, sink)
     }
 
     fn wait(&mut self, ms: u64, watch: &mut dyn Watch) -> bool {

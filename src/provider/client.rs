@@ -9,7 +9,7 @@ use super::keys::{Pool, SPENT};
 use super::messages::Message;
 use super::reply::Assembler;
 use super::request::{self, Body};
-use super::transport::Piece;
+use super::transport::{Piece, Transport};
 use super::url::Base;
 use super::{Adapt, Class, Failure, Observer, Reply, Stage, Usage};
 use crate::config::{Config, Price};
@@ -59,6 +59,7 @@ pub struct Client {
     pub(super) limits: (u64, u64),
     offline_ms: u64,
     prices: Vec<Price>,
+    pub(super) device: Device,
 }
 
 /// What is asked, the same for every attempt.
@@ -90,6 +91,7 @@ impl Client {
             ),
             offline_ms: config.offline_wait.saturating_mul(1000),
             prices: config.prices.clone(),
+            device: Device::default(),
         };
         let own = |url: &str| {
             let keys = Pool::new(
@@ -203,6 +205,16 @@ impl Client {
         &mut self.endpoints[self.at]
     }
 
+    /// Sends requests over `transport` from here on.
+    pub fn set_transport(&mut self, transport: Transport) {
+        self.device.transport = transport;
+    }
+
+    /// The endpoint in use by name, base URL and model, as a session keeps it; see [`Client::origin`].
+    pub fn origin_name(&self) -> String {
+        [&self.base_url(), " ", self.model()].concat()
+    }
+
     /// Asks for the next message of the conversation. `tools` is the JSON array of schemas offered, `names` their names.
     ///
     /// # Errors
@@ -215,7 +227,10 @@ impl Client {
         names: &[&str],
         observer: &mut dyn Observer,
     ) -> Result<Reply, Failure> {
-        self.complete_over(&mut Device, messages, tools, names, observer)
+        let mut device = std::mem::take(&mut self.device);
+        let result = self.complete_over(&mut device, messages, tools, names, observer);
+        self.device = device;
+        result
     }
 
     /// [`Client::complete`] over another network and clock.

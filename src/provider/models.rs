@@ -1,6 +1,6 @@
 //! The list of models an endpoint offers.
 
-use super::attempt::{Device, Io, Run, explain, failed};
+use super::attempt::{Io, Run, explain, failed};
 use super::client::Client;
 use super::endpoint::ADD_V1;
 use super::reply::Assembler;
@@ -17,7 +17,10 @@ impl Client {
     /// # Errors
     /// The failure of the request, or [`Class::Fatal`] when the answer is no list of models.
     pub fn list_models(&mut self, observer: &mut dyn Observer) -> Result<Vec<String>, Failure> {
-        self.list_models_over(&mut Device, observer)
+        let mut device = std::mem::take(&mut self.device);
+        let result = self.list_models_over(&mut device, observer);
+        self.device = device;
+        result
     }
 
     /// [`Client::list_models`] over another network and clock.
