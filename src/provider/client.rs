@@ -3,13 +3,13 @@
 //!
 //! Refused on purpose: endless patience. A wait the server wants longer than [`LONGEST_WAIT`] is told, not waited for.
 
-use super::attempt::{AFTER_FINISH, Device, Eyes, Io, Run, dec, duration, explain};
+use super::attempt::{Device, Eyes, Io, Run, dec, duration, explain};
 use super::endpoint::{self, ADD_V1, Memory, NO_STREAM, PATH_V1, Rules};
 use super::keys::{Pool, SPENT};
 use super::messages::Message;
 use super::reply::Assembler;
 use super::request::{self, Body};
-use super::transport::Piece;
+use super::transport::{Piece, TAIL_MS, Transport};
 use super::url::Base;
 use super::{Adapt, Class, Delta, Failure, Observer, Reply, Stage, Usage};
 use crate::config::{Config, Price};
@@ -59,6 +59,7 @@ pub struct Client {
     pub(super) limits: (u64, u64),
     offline_ms: u64,
     prices: Vec<Price>,
+    pub(super) transport: Transport,
 }
 
 /// What is asked, the same for every attempt.
@@ -90,6 +91,7 @@ impl Client {
             ),
             offline_ms: config.offline_wait.saturating_mul(1000),
             prices: config.prices.clone(),
+            transport: Transport::live(),
         };
         let own = || {
             Pool::new(
@@ -161,6 +163,11 @@ impl Client {
         first.rules = rules;
     }
 
+    /// Sends over `transport` from now on: a recording, or the network with a recording made.
+    pub fn set_transport(&mut self, transport: Transport) {
+        self.transport = transport;
+    }
+
     /// Forgets what was learned about the endpoint in use; whether there was anything.
     ///
     /// # Errors
@@ -209,7 +216,10 @@ impl Client {
         names: &[&str],
         observer: &mut dyn Observer,
     ) -> Result<Reply, Failure> {
-        self.complete_over(&mut Device, messages, tools, names, observer)
+        let mut device = Device(std::mem::take(&mut self.transport));
+        let result = self.complete_over(&mut device, messages, tools, names, observer);
+        self.transport = device.0;
+        result
     }
 
     /// [`Client::complete`] over another network and clock.
@@ -472,7 +482,7 @@ impl Client {
             if !eyes.done.replace(true) {
                 done_at = now;
             }
-            more && now.saturating_sub(done_at) < AFTER_FINISH
+            more && now.saturating_sub(done_at) < TAIL_MS
         };
         let keys = &mut self.here_mut().keys;
         let sent = run.send(keys, ("POST", &url), body, limits, &mut sink)?;

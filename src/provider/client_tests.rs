@@ -91,7 +91,7 @@ struct World {
     urls: Vec<String>,
     headers: Vec<Vec<(String, String)>>,
     limits: (u64, u64),
-    idle_after: Option<u64>,
+    tail: bool,
 }
 
 impl World {
@@ -107,7 +107,7 @@ impl World {
             urls: Vec::new(),
             headers: Vec::new(),
             limits: (0, 0),
-            idle_after: None,
+            tail: false,
         };
         (world, Eyes(log, NoWatch))
     }
@@ -174,10 +174,9 @@ impl Io for World {
                 };
                 let mut more = sink(Piece::Head(&head));
                 for piece in &pieces {
-                    self.idle_after = watch.idle();
                     more = more && sink(Piece::Body(piece.as_bytes()));
                 }
-                self.idle_after = watch.idle();
+                self.tail = request.tail.get();
                 match end {
                     Err(stage) if more => Err(broken(stage, true, false)),
                     _ => Ok(()),
@@ -463,7 +462,7 @@ fn what_is_sent() {
     );
     assert_eq!(world.limits, (120_000, 600_000));
     // Once the model is done, silence is not waited for.
-    assert_eq!(world.idle_after, Some(3000));
+    assert!(world.tail);
 
     let mut quiet = config(0, 0);
     quiet.stream = false;

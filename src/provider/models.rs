@@ -17,7 +17,10 @@ impl Client {
     /// # Errors
     /// The failure of the request, or [`Class::Fatal`] when the answer is no list of models.
     pub fn list_models(&mut self, observer: &mut dyn Observer) -> Result<Vec<String>, Failure> {
-        self.list_models_over(&mut Device, observer)
+        let mut device = Device(std::mem::take(&mut self.transport));
+        let result = self.list_models_over(&mut device, observer);
+        self.transport = device.0;
+        result
     }
 
     /// [`Client::list_models`] over another network and clock.
