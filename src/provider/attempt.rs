@@ -8,9 +8,6 @@ use crate::sys::{signal, time};
 use crate::text::push_dec;
 use std::cell::{Cell, RefCell};
 
-/// Without a byte after the model was done, in ms: usage may still come, the end of the stream may not.
-pub const AFTER_FINISH: u64 = 3_000;
-
 /// What reaches the outside: the network and the passing of time. Tests put a script in its place.
 pub trait Io {
     /// See [`transport::send`].
@@ -31,12 +28,8 @@ pub trait Io {
     fn now(&self) -> u64;
 }
 
-/// The device's own transports, or a recording in their place, and its clock.
-#[derive(Default)]
-pub struct Device {
-    /// Where requests go.
-    pub transport: transport::Transport,
-}
+/// The device's own transports and clock.
+pub struct Device(pub transport::Transport);
 
 impl Io for Device {
     fn send(
@@ -45,7 +38,7 @@ impl Io for Device {
         watch: &mut dyn Watch,
         sink: &mut dyn FnMut(Piece) -> bool,
     ) -> Result<(), transport::Error> {
-        self.transport.send(request, watch, sink)
+        self.0.send(request, watch, sink)
     }
 
     fn wait(&mut self, ms: u64, watch: &mut dyn Watch) -> bool {
@@ -128,7 +121,6 @@ impl<'a> Run<'a> {
     /// # Errors
     /// [`Class::Cancelled`] when the user cut it short.
     pub fn wait(&mut self, ms: u64, stage: Stage) -> Result<(), Failure> {
-        self.eyes.done.set(false);
         if self.io.wait(ms, &mut &self.eyes) {
             return Err(failed(Class::Cancelled, stage, &["cancelled"]));
         }
@@ -170,6 +162,7 @@ impl<'a> Run<'a> {
             body,
             idle_ms,
             total_ms,
+            tail: &self.eyes.done,
         };
         let eyes = &self.eyes;
         eyes.done.set(false);
@@ -196,10 +189,6 @@ impl Watch for &Eyes<'_> {
             Ok(mut observer) => observer.watch().tick(),
             Err(_) => false,
         }
-    }
-
-    fn idle(&self) -> Option<u64> {
-        self.done.get().then_some(AFTER_FINISH)
     }
 }
 

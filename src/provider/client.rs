@@ -3,15 +3,15 @@
 //!
 //! Refused on purpose: endless patience. A wait the server wants longer than [`LONGEST_WAIT`] is told, not waited for.
 
-use super::attempt::{AFTER_FINISH, Device, Eyes, Io, Run, dec, duration, explain};
+use super::attempt::{Device, Eyes, Io, Run, dec, duration, explain};
 use super::endpoint::{self, ADD_V1, Memory, NO_STREAM, PATH_V1, Rules};
 use super::keys::{Pool, SPENT};
 use super::messages::Message;
 use super::reply::Assembler;
 use super::request::{self, Body};
-use super::transport::{Piece, Transport};
+use super::transport::{Piece, TAIL_MS, Transport};
 use super::url::Base;
-use super::{Adapt, Class, Failure, Observer, Reply, Stage, Usage};
+use super::{Adapt, Class, Delta, Failure, Observer, Reply, Stage, Usage};
 use crate::config::{Config, Price};
 use crate::sys::time;
 
@@ -59,7 +59,7 @@ pub struct Client {
     pub(super) limits: (u64, u64),
     offline_ms: u64,
     prices: Vec<Price>,
-    pub(super) device: Device,
+    pub(super) transport: Transport,
 }
 
 /// What is asked, the same for every attempt.
@@ -91,37 +91,31 @@ impl Client {
             ),
             offline_ms: config.offline_wait.saturating_mul(1000),
             prices: config.prices.clone(),
-            device: Device::default(),
+            transport: Transport::live(),
         };
-        let own = |url: &str| {
-            let keys = Pool::new(
+        let own = || {
+            Pool::new(
                 &config.api_key,
                 &config.api_key_source,
                 &config.api_keys,
                 config.key_strategy,
-            );
-            Base::parse(url).map(|base| (base, keys))
+            )
         };
-        let (base, keys) = own(&config.base_url)?;
-        client.add(base, &config.model, keys);
+        let first = Base::parse(&config.base_url)?;
+        client.add(first.clone(), &config.model, own());
         for (i, f) in config.fallback.iter().enumerate() {
+            let source = ["fallback, number ", &dec(i as u64 + 1)].concat();
+            let base =
+                Base::parse(&f.base_url).map_err(|e| [source.as_str(), ": ", &e].concat())?;
             let model = match f.model.as_str() {
                 "" => config.model.as_str(),
                 model => model,
             };
-            let (base, keys) = if f.base_url.is_empty() && f.api_key.is_empty() {
-                own(&config.base_url)?
+            // Another model at the same place takes the same keys; they go to no other place.
+            let keys = if f.api_key.trim().is_empty() && base == first {
+                own()
             } else {
-                let url = match f.base_url.as_str() {
-                    "" => config.base_url.as_str(),
-                    url => url,
-                };
-                let source = ["the fallback, number ", &dec(i as u64 + 1)].concat();
-                let base = Base::parse(url).map_err(|e| [source.as_str(), ": ", &e].concat())?;
-                (
-                    base,
-                    Pool::new(&f.api_key, &source, &[], config.key_strategy),
-                )
+                Pool::new(&f.api_key, &source, &[], config.key_strategy)
             };
             client.add(base, model, keys);
         }
@@ -169,6 +163,11 @@ impl Client {
         first.rules = rules;
     }
 
+    /// Sends over `transport` from now on: a recording, or the network with a recording made.
+    pub fn set_transport(&mut self, transport: Transport) {
+        self.transport = transport;
+    }
+
     /// Forgets what was learned about the endpoint in use; whether there was anything.
     ///
     /// # Errors
@@ -205,16 +204,6 @@ impl Client {
         &mut self.endpoints[self.at]
     }
 
-    /// Sends requests over `transport` from here on.
-    pub fn set_transport(&mut self, transport: Transport) {
-        self.device.transport = transport;
-    }
-
-    /// The endpoint in use by name, base URL and model, as a session keeps it; see [`Client::origin`].
-    pub fn origin_name(&self) -> String {
-        [&self.base_url(), " ", self.model()].concat()
-    }
-
     /// Asks for the next message of the conversation. `tools` is the JSON array of schemas offered, `names` their names.
     ///
     /// # Errors
@@ -227,9 +216,9 @@ impl Client {
         names: &[&str],
         observer: &mut dyn Observer,
     ) -> Result<Reply, Failure> {
-        let mut device = std::mem::take(&mut self.device);
+        let mut device = Device(std::mem::take(&mut self.transport));
         let result = self.complete_over(&mut device, messages, tools, names, observer);
-        self.device = device;
+        self.transport = device.0;
         result
     }
 
@@ -298,8 +287,11 @@ impl Client {
                     continue;
                 }
             }
-            if !earlier.is_empty() && !matches!(failure.class, Class::Cancelled | Class::Context) {
-                failure.message = [&failure.message, " (before that: ", &earlier, ")"].concat();
+            if !matches!(failure.class, Class::Cancelled | Class::Context) {
+                self.at = 0;
+                if !earlier.is_empty() {
+                    failure.message = [&failure.message, " (before that: ", &earlier, ")"].concat();
+                }
             }
             return Err(failure);
         }
@@ -312,6 +304,7 @@ impl Client {
         let mut rules = self.here().rules;
         let mut learned = Vec::new();
         let (mut rate, mut tries, mut adapted) = (0, 0, 0);
+        let mut switches = 0;
         let mut no_path: Option<Failure> = None;
         let mut body = Vec::new();
         loop {
@@ -381,7 +374,12 @@ impl Client {
                 Class::Auth | Class::Cancelled | Class::Fatal => {}
             }
             let keys = &mut self.here_mut().keys;
-            if matches!(failure.class, Class::Billing | Class::RateLimit) && keys.next(now) {
+            // Each key gets one go: while others waited, the first may have become usable again.
+            if matches!(failure.class, Class::Billing | Class::RateLimit)
+                && switches + 1 < keys.len()
+                && keys.next(now)
+            {
+                switches += 1;
                 rate = 0;
                 let (n, of) = (keys.current().0, keys.len());
                 let (n, of) = (dec(n as u64), dec(of as u64));
@@ -484,7 +482,7 @@ impl Client {
             if !eyes.done.replace(true) {
                 done_at = now;
             }
-            more && now.saturating_sub(done_at) < AFTER_FINISH
+            more && now.saturating_sub(done_at) < TAIL_MS
         };
         let keys = &mut self.here_mut().keys;
         let sent = run.send(keys, ("POST", &url), body, limits, &mut sink)?;
@@ -494,9 +492,20 @@ impl Client {
             Err(e) if whole && !e.cancelled => Ok(()),
             other => other,
         };
-        assembler
+        let reply = assembler
             .finish(sent)
-            .map_err(|failure| explain(failure, &self.here().keys, &url))
+            .map_err(|failure| explain(failure, &self.here().keys, &url))?;
+        // A reply that came in one piece is shown in one piece.
+        if !run.eyes.shown.get() {
+            let observer = run.eyes.observer.get_mut();
+            if !reply.reasoning.is_empty() {
+                observer.delta(Delta::Reasoning(&reply.reasoning));
+            }
+            if !reply.content.is_empty() {
+                observer.delta(Delta::Text(&reply.content));
+            }
+        }
+        Ok(reply)
     }
 }
 

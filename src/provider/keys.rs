@@ -33,6 +33,7 @@ impl Pool {
                 continue;
             }
             let source = match i {
+                0 if source.is_empty() => "the configuration".into(),
                 0 => source.into(),
                 _ => ["api_keys, number ", super::attempt::dec(i as u64).as_str()].concat(),
             };

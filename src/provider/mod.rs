@@ -3,6 +3,8 @@
 
 pub mod attempt;
 pub mod client;
+#[cfg(test)]
+mod client_tests;
 pub mod endpoint;
 pub mod failure;
 pub mod keys;

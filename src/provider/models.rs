@@ -1,6 +1,6 @@
 //! The list of models an endpoint offers.
 
-use super::attempt::{Io, Run, explain, failed};
+use super::attempt::{Device, Io, Run, explain, failed};
 use super::client::Client;
 use super::endpoint::ADD_V1;
 use super::reply::Assembler;
@@ -17,9 +17,9 @@ impl Client {
     /// # Errors
     /// The failure of the request, or [`Class::Fatal`] when the answer is no list of models.
     pub fn list_models(&mut self, observer: &mut dyn Observer) -> Result<Vec<String>, Failure> {
-        let mut device = std::mem::take(&mut self.device);
+        let mut device = Device(std::mem::take(&mut self.transport));
         let result = self.list_models_over(&mut device, observer);
-        self.device = device;
+        self.transport = device.0;
         result
     }
 

@@ -1,14 +1,16 @@
 //! The base URL in whatever form the user copied it from somewhere: with or without a slash at its end, the path of the
 //! chat endpoint, a query. What is wrong with it is said here, before anything is sent.
 
+use super::transport::url::Url;
+
 /// What is appended to the base for a conversation.
 const CHAT: &str = "/chat/completions";
 
 /// A base URL taken apart.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Base {
-    /// Scheme and authority in lower case, `https://host:port`.
-    origin: String,
+    /// Scheme, host and port; its path is empty.
+    place: Url,
     /// Without slashes at its end and without [`CHAT`]; may be empty.
     path: String,
     /// With its question mark; may be empty.
@@ -22,65 +24,27 @@ impl Base {
     /// dropped.
     ///
     /// # Errors
-    /// One line naming what is wrong and the remedy; a password in the URL is not repeated there.
+    /// One line naming what is wrong; a password in the URL is not repeated there.
     pub fn parse(text: &str) -> Result<Base, String> {
         let text = text.trim();
-        let bad = |what: &str| Err(["base_url \"", text, "\": ", what].concat());
-        let whole = text.split('#').next().unwrap_or_default();
-        let (scheme, rest) = match whole.split_once("://") {
-            Some((s, rest)) if s.eq_ignore_ascii_case("http") => ("http://", rest),
-            Some((s, rest)) if s.eq_ignore_ascii_case("https") => ("https://", rest),
-            _ => return bad("it must begin with http:// or https://"),
-        };
-        let end = rest.find(['/', '?']).unwrap_or(rest.len());
-        let (authority, rest) = rest.split_at(end);
-        if authority.contains('@') {
-            return Err(
-                "base_url holds a user name or password before '@': leave it out and give the key as api_key".into(),
-            );
-        }
-        if text
-            .bytes()
-            .any(|b| b <= b' ' || matches!(b, 0x7F | b'"' | b'\\' | b'<' | b'>'))
-        {
-            return bad("a blank, quote or control character must be written as %20 and the like");
-        }
-        let (host, port) = match authority.strip_prefix('[') {
-            Some(inner) => match inner.split_once(']') {
-                Some((host, after)) if host.contains(':') => (host, after),
-                _ => return bad("an IPv6 address is written as [::1]"),
-            },
-            None => match authority.find(':') {
-                Some(i) => authority.split_at(i),
-                None => (authority, ""),
-            },
-        };
-        if host.is_empty() {
-            return bad("the host is missing");
-        }
-        if port.matches(':').count() > 1 {
-            return bad("an IPv6 address needs brackets, as in http://[::1]:8080/v1");
-        }
-        let number = port.strip_prefix(':').unwrap_or("0");
-        if !port.is_empty() && !number.parse::<u16>().is_ok_and(|n| n > 0) {
-            return bad("the port must be a number from 1 to 65535");
-        }
-        let (path, query) = match rest.find('?') {
-            Some(i) => rest.split_at(i),
-            None => (rest, ""),
-        };
+        let mut place = Url::parse(text).map_err(|why| {
+            let shown = if text.contains('@') { "…" } else { text };
+            ["the base URL ", shown, " can't be used: ", why].concat()
+        })?;
+        let all = std::mem::take(&mut place.path);
+        let (path, query) = all.split_at(all.find('?').unwrap_or(all.len()));
         let path = path.trim_end_matches('/');
         let (path, full) = match path.strip_suffix(CHAT) {
             Some(before) => (before.trim_end_matches('/'), true),
             None => (path, false),
         };
         Ok(Base {
-            origin: [scheme, &authority.to_ascii_lowercase()].concat(),
+            place,
             path: path.into(),
-            query: if query == "?" {
-                String::new()
-            } else {
+            query: if query.len() > 1 {
                 query.into()
+            } else {
+                String::new()
             },
             full,
         })
@@ -92,7 +56,7 @@ impl Base {
         } else {
             ""
         };
-        [&self.origin, &self.path, version, tail, &self.query].concat()
+        [&self.name(), version, tail, &self.query].concat()
     }
 
     /// Where conversations go. `v1` puts a missing version into the path.
@@ -107,16 +71,12 @@ impl Base {
 
     /// The URL for messages and for remembering: without the query, which may hold a secret.
     pub fn name(&self) -> String {
-        [self.origin.as_str(), &self.path].concat()
+        [self.place.text().as_str(), &self.path].concat()
     }
 
     /// The host in lower case, without port and brackets.
     pub fn host(&self) -> &str {
-        let authority = self.origin.split_once("://").map_or("", |(_, a)| a);
-        match authority.strip_prefix('[') {
-            Some(inner) => inner.split(']').next().unwrap_or_default(),
-            None => authority.split(':').next().unwrap_or_default(),
-        }
+        &self.place.host
     }
 
     /// Whether `/v1` may be missing: no part of the path looks like a version and the user didn't give the whole path.
@@ -188,31 +148,24 @@ mod tests {
     }
 
     #[test]
-    fn bad_urls_name_the_remedy() {
+    fn bad_urls_are_named() {
         for (given, part) in [
             ("", "http://"),
-            ("localhost:8080/v1", "http://"),
-            ("ftp://h/", "http://"),
-            ("https://user:hunter2@h/v1", "user name or password"),
-            ("https://:pass@h", "user name or password"),
+            ("localhost:8080/v1", "localhost:8080/v1"),
+            ("ftp://h/", "ftp://h/"),
+            ("https://user:hunter2@h/v1", "password"),
+            ("https://:hunter2@h", "password"),
             ("https:///v1", "host"),
-            ("http://:8080", "host"),
-            ("http://h:/v1", "port"),
             ("http://h:70000", "port"),
             ("http://h:0", "port"),
-            ("http://h:80x", "port"),
-            ("http://::1:8080/v1", "host"),
-            ("http://fe80::1/v1", "brackets"),
-            ("http://[::1/v1", "[::1]"),
-            ("http://[h]/v1", "[::1]"),
-            ("http://[::1]8080", "port"),
-            ("http://h/a b", "%20"),
-            ("http://h/v1\r\nX: y", "%20"),
-            ("http://h/\"", "%20"),
+            ("http://fe80::1/v1", "http://fe80::1/v1"),
+            ("http://[::1/v1", "IPv6"),
+            ("http://h/a b", "space"),
+            ("http://h/v1\r\nX: y", "control"),
         ] {
-            let e = Base::parse(given).unwrap_err();
+            let e = Base::parse(given).err().unwrap();
             assert!(e.contains(part), "{given}: {e}");
-            assert!(!e.contains("hunter2") && !e.contains(":pass"), "{e}");
+            assert!(!e.contains("hunter2"), "{e}");
         }
     }
 

@@ -171,7 +171,7 @@ impl Url {
 
 /// Of an IPv6 address, with the zone of a link-local one.
 fn is_v6(b: u8) -> bool {
-    b.is_ascii_alphanumeric() || b":.%".contains(&b)
+    b.is_ascii_alphanumeric() || b":.%-_".contains(&b)
 }
 
 #[cfg(test)]
