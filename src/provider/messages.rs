@@ -6,7 +6,7 @@ use super::endpoint::{
     BLANK_FILL, BRIDGE, FILL, FILL_REASONING, NULL_CONTENT, RENAME, Rules, SHORT_IDS, STRIP,
     STRIP_EXTRA,
 };
-use crate::json::{self, Text, Value};
+use crate::json::{self, Text, Token, Tokenizer, Value};
 
 /// Fields servers send thinking in; the first is the one some demand back.
 pub const REASONING: [&str; 2] = ["reasoning_content", "reasoning"];
@@ -37,25 +37,75 @@ enum Role {
 struct Scan<'a> {
     role: Role,
     content: Option<Value<'a>>,
+    /// The calls, when there is at least one.
     calls: Option<Value<'a>>,
+    /// There is a member for calls, be it empty.
+    lists_calls: bool,
+    /// A call has members of its own kind.
+    opaque: bool,
     call_id: Option<Text<'a>>,
     /// By the order of [`REASONING`].
     reasoning: [Option<Value<'a>>; 2],
 }
 
-/// Reads a message. Unless `full`, it stops when a tool's id or the system role is known: long contents are not read.
-fn scan(text: &[u8], full: bool) -> Scan<'_> {
+/// Reads a message token by token and adds the ids of its calls to `ids`. Unless `full`, it stops when a tool's id or the
+/// system role is known: long contents are not read.
+fn scan<'a>(text: &'a [u8], full: bool, ids: &mut Vec<Text<'a>>) -> Scan<'a> {
     let mut s = Scan {
         role: Role::Other,
         content: None,
         calls: None,
+        lists_calls: false,
+        opaque: false,
         call_id: None,
         reasoning: [None; 2],
     };
-    for (key, value) in json::value::checked(text).entries() {
-        match key.raw() {
+    let mut tokens = Tokenizer::new();
+    let (mut pos, mut start) = (0, 0);
+    let (mut name, mut member): (&[u8], &[u8]) = (b"", b"");
+    let mut items = false;
+    while let Ok(Some(token)) = tokens.next(text, &mut pos, true) {
+        let in_calls = name == b"tool_calls";
+        match (tokens.depth(), token) {
+            (1, Token::Key(key)) => (name, start) = (key.raw(), pos),
+            (2, Token::ArrayStart) => {}
+            (1, _) => {
+                let value = text.get(start..pos).unwrap_or_default().trim_ascii_start();
+                let value = value.strip_prefix(b":").unwrap_or_default();
+                s.member(name, json::value::checked(value), items);
+                let enough = match s.role {
+                    Role::Tool => s.call_id.is_some(),
+                    Role::System => s.content.is_some(),
+                    _ => false,
+                };
+                if enough && !full {
+                    break;
+                }
+            }
+            (depth, token) if in_calls => {
+                items = true;
+                match token {
+                    Token::Key(key) if depth == 3 => {
+                        member = key.raw();
+                        s.opaque |= !is_plain(key);
+                    }
+                    Token::Str(id) if depth == 3 && member == b"id" => ids.push(id),
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+    s
+}
+
+impl<'a> Scan<'a> {
+    /// Takes in a member of the message; `items` says whether calls have been seen.
+    fn member(&mut self, name: &[u8], value: Value<'a>, items: bool) {
+        let some = Some(value).filter(|v| !v.is_null());
+        match name {
             b"role" => {
-                s.role = match value.raw() {
+                self.role = match value.raw() {
                     b"\"system\"" | b"\"developer\"" => Role::System,
                     b"\"user\"" => Role::User,
                     b"\"assistant\"" => Role::Assistant,
@@ -63,23 +113,17 @@ fn scan(text: &[u8], full: bool) -> Scan<'_> {
                     _ => Role::Other,
                 }
             }
-            b"content" if !value.is_null() => s.content = Some(value),
-            b"tool_calls" if value.items().next().is_some() => s.calls = Some(value),
-            b"tool_call_id" => s.call_id = value.text(),
-            b"reasoning_content" if !value.is_null() => s.reasoning[0] = Some(value),
-            b"reasoning" if !value.is_null() => s.reasoning[1] = Some(value),
+            b"content" => self.content = some,
+            b"tool_calls" => {
+                self.lists_calls = true;
+                self.calls = some.filter(|_| items);
+            }
+            b"tool_call_id" => self.call_id = value.text(),
+            b"reasoning_content" => self.reasoning[0] = some,
+            b"reasoning" => self.reasoning[1] = some,
             _ => {}
         }
-        let enough = match s.role {
-            Role::Tool => s.call_id.is_some(),
-            Role::System => s.content.is_some(),
-            _ => false,
-        };
-        if enough && !full {
-            break;
-        }
     }
-    s
 }
 
 /// Writes `messages` into `out`, joined by commas, as the endpoint `origin` with `rules` wants them.
@@ -114,7 +158,8 @@ struct Writer<'a, 'o> {
 impl<'a> Writer<'a, '_> {
     /// Writes the first of `rest`, which is `m`, or leaves it out.
     fn message(&mut self, m: &Message<'a>, rest: &[Message<'a>]) {
-        let s = scan(m.json, self.rules.has(SHORT_IDS));
+        let mut ids = Vec::new();
+        let s = scan(m.json, self.rules.has(SHORT_IDS), &mut ids);
         if s.role == Role::Tool {
             if self.take(s.call_id) {
                 self.tool(m.json, &s);
@@ -127,7 +172,10 @@ impl<'a> Writer<'a, '_> {
             .is_none_or(|c| c.text().is_some_and(|t| t.raw().trim_ascii().is_empty()));
         match s.role {
             Role::Assistant if empty && s.calls.is_none() => {}
-            Role::Assistant => self.assistant(m, &s, empty),
+            Role::Assistant => {
+                self.assistant(m, &s, empty);
+                self.open = ids;
+            }
             Role::User if empty => {}
             Role::User | Role::System => self.plain(m.json, &s),
             _ => self.start(s.role).extend_from_slice(m.json),
@@ -161,7 +209,7 @@ impl<'a> Writer<'a, '_> {
         for id in std::mem::take(&mut self.open) {
             let late = rest
                 .iter()
-                .map(|m| (m, scan(m.json, true)))
+                .map(|m| (m, scan(m.json, true, &mut Vec::new())))
                 .take_while(|(_, s)| s.role != Role::Assistant)
                 .find(|(_, s)| s.role == Role::Tool && s.call_id.is_some_and(|c| same(c, id)));
             if let Some((m, s)) = late {
@@ -220,7 +268,10 @@ impl<'a> Writer<'a, '_> {
     /// Appends a text to the message written last; false when that one's content is no string.
     fn join(&mut self, role: Role, inner: Text) -> bool {
         let before = self.out.split_off(self.at);
-        let Some(first) = scan(&before, true).content.and_then(|c| c.text()) else {
+        let Some(first) = scan(&before, true, &mut Vec::new())
+            .content
+            .and_then(|c| c.text())
+        else {
             self.out.extend_from_slice(&before);
             return false;
         };
@@ -243,13 +294,12 @@ impl<'a> Writer<'a, '_> {
         let null = rules.has(NULL_CONTENT) && empty;
         let thinking = self.thinking(s, own);
         let opaque = own && !rules.has(STRIP_EXTRA);
-        let calls = || s.calls.iter().flat_map(|c| c.items());
         let out = self.start(Role::Assistant);
         if let Thinking::AsStored = thinking
             && !null
             && !(short && s.calls.is_some())
-            && (opaque || !calls().any(|c| c.entries().any(|(k, _)| !is_plain(k))))
-            && (s.calls.is_some() || !has(m.json, b"tool_calls"))
+            && (opaque || !s.opaque)
+            && s.lists_calls == s.calls.is_some()
         {
             out.extend_from_slice(m.json);
         } else {
@@ -274,7 +324,7 @@ impl<'a> Writer<'a, '_> {
                 }
             }
             let mut comma: &[u8] = b",\"tool_calls\":[";
-            for call in calls() {
+            for call in s.calls.iter().flat_map(|c| c.items()) {
                 out.extend_from_slice(comma);
                 comma = b",";
                 push_call(out, call, short, opaque);
@@ -283,9 +333,6 @@ impl<'a> Writer<'a, '_> {
                 out.push(b']');
             }
             out.push(b'}');
-        }
-        for call in calls() {
-            self.open.extend(call.get("id").and_then(|id| id.text()));
         }
     }
 
@@ -331,12 +378,6 @@ enum Thinking<'a> {
 
 fn same(a: Text, b: Text) -> bool {
     a.raw() == b.raw() || a.bytes() == b.bytes()
-}
-
-fn has(text: &[u8], name: &[u8]) -> bool {
-    json::value::checked(text)
-        .entries()
-        .any(|(k, _)| k.raw() == name)
 }
 
 fn is_plain(key: Text) -> bool {
