@@ -169,3 +169,246 @@ fn copy_all(from: &mut File, to: &mut File) -> io::Result<u64> {
         len += n as u64;
     }
 }
+
+#[cfg(test)]
+#[allow(unsafe_code)]
+mod tests {
+    use super::*;
+    use crate::sys::fs::{Op, fault};
+    use crate::tools::scene::Scene;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    const OLD: &[u8] = b"old content, somewhat longer than the new";
+
+    /// Replaces the content of the scene's file `f`.
+    fn change(scene: &Scene, name: &str, new: &[u8]) -> Result<Meta, Failed> {
+        let path = scene.path(name).as_os_str().as_bytes().to_vec();
+        let old = fs::stat(&path).ok();
+        // In pieces, so that a failure may come between them.
+        replace(&path, old.as_ref(), &scene.scratch(), &mut |_, out| {
+            new.chunks(7).try_for_each(|part| out.write(part))
+        })
+    }
+
+    fn plan(at: u32, only: Option<Op>, errno: i32, forever: bool) -> fault::Plan {
+        fault::Plan {
+            at,
+            only,
+            errno,
+            forever,
+        }
+    }
+
+    /// Makes the n-th call fail, for every n: the old or the new content is there, never less, and nothing else is.
+    fn fail_everywhere(prepare: &dyn Fn(&Scene), new: &[u8], leftovers: &[&str]) {
+        for errno in [libc::EIO, libc::ENOSPC, libc::EACCES, libc::EXDEV] {
+            for forever in [false, true] {
+                let mut at = 0;
+                loop {
+                    at += 1;
+                    let scene = Scene::new();
+                    prepare(&scene);
+                    let (result, failed) =
+                        fault::during(plan(at, None, errno, forever), || change(&scene, "f", new));
+                    let case = format!("errno {errno}, call {at}, forever {forever}");
+                    let content = std::fs::read(scene.path("f")).unwrap_or_default();
+                    match result {
+                        Ok(_) => assert_eq!(content, new, "{case}"),
+                        Err(Failed { kept: None, .. }) => assert_eq!(content, OLD, "{case}"),
+                        Err(Failed {
+                            kept: Some(path), ..
+                        }) => {
+                            assert!(forever, "{case}: not put back");
+                            assert_eq!(std::fs::read(fs::path(&path)).unwrap(), OLD, "{case}");
+                        }
+                    }
+                    if !forever {
+                        assert_eq!(scene.names(), leftovers, "{case}");
+                    }
+                    if !failed {
+                        break;
+                    }
+                }
+                assert!(at >= 8, "only {at} calls");
+            }
+        }
+    }
+
+    #[test]
+    fn any_call_may_fail_on_the_way_to_a_rename() {
+        fail_everywhere(&|s| drop(s.put("f", OLD)), b"new content", &["f"]);
+    }
+
+    #[test]
+    fn any_call_may_fail_in_place() {
+        let linked = |s: &Scene| {
+            s.put("f", OLD);
+            std::fs::hard_link(s.path("f"), s.path("g")).unwrap();
+        };
+        fail_everywhere(&linked, b"shorter", &["f", "g"]);
+        fail_everywhere(&linked, &[b'n'; 100], &["f", "g"]);
+    }
+
+    #[test]
+    fn a_new_file_is_there_as_a_whole_or_not_at_all() {
+        for at in 1.. {
+            let scene = Scene::new();
+            let (result, failed) = fault::during(plan(at, None, libc::ENOSPC, false), || {
+                change(&scene, "f", b"new content")
+            });
+            match result {
+                Ok(_) => assert_eq!(scene.get("f"), b"new content"),
+                Err(_) => assert!(scene.names().is_empty(), "call {at}: {:?}", scene.names()),
+            }
+            if !failed {
+                assert!(at > 4);
+                break;
+            }
+        }
+    }
+
+    #[test]
+    fn in_place_when_a_rename_is_impossible() {
+        for (op, errno) in [
+            (Op::Rename, libc::EXDEV),
+            (Op::Rename, libc::EBUSY),
+            (Op::Rename, libc::EPERM),
+            (Op::Create, libc::EACCES),
+            (Op::Create, libc::EROFS),
+            (Op::Change, libc::EPERM),
+        ] {
+            let scene = Scene::new();
+            scene.put("f", OLD);
+            let before = scene.path("f").metadata().unwrap().ino();
+            let (result, failed) = fault::during(plan(1, Some(op), errno, false), || {
+                change(&scene, "f", b"new")
+            });
+            let meta = result.unwrap();
+            assert!(failed && meta.id.1 == before, "{op:?} {errno}");
+            assert_eq!(scene.get("f"), b"new", "{op:?} {errno}");
+            assert_eq!(scene.names(), ["f"]);
+        }
+    }
+
+    #[test]
+    fn mode_owner_links_and_attributes_stay() {
+        let scene = Scene::new();
+        let path = scene.put("f", OLD);
+        let name = std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap();
+        // SAFETY: NUL-terminated names, a live slice.
+        let has_xattrs = unsafe {
+            libc::setxattr(
+                name.as_ptr(),
+                c"user.note".as_ptr(),
+                b"keep".as_ptr().cast(),
+                4,
+                0,
+            ) == 0
+        };
+        // Only root may give files away.
+        let _ = std::os::unix::fs::chown(&path, Some(1234), Some(2345));
+        for mode in [0o755, 0o600, 0o4750, 0o666] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            let before = path.metadata().unwrap();
+            change(&scene, "f", format!("new {mode}").as_bytes()).unwrap();
+            let after = path.metadata().unwrap();
+            assert_eq!(after.mode() & 0o7777, mode);
+            assert_eq!((after.uid(), after.gid()), (before.uid(), before.gid()));
+            assert_ne!(after.ino(), before.ino());
+        }
+        if has_xattrs {
+            let mut value = [0u8; 16];
+            // SAFETY: NUL-terminated names, room for as many bytes as said.
+            let n = unsafe {
+                libc::getxattr(
+                    name.as_ptr(),
+                    c"user.note".as_ptr(),
+                    value.as_mut_ptr().cast(),
+                    16,
+                )
+            };
+            assert_eq!((n, &value[..4]), (4, &b"keep"[..]));
+        }
+        std::fs::hard_link(&path, scene.path("g")).unwrap();
+        change(&scene, "f", b"both").unwrap();
+        assert_eq!(scene.get("g"), b"both");
+    }
+
+    #[test]
+    fn a_change_in_between_is_not_lost() {
+        for linked in [false, true] {
+            let scene = Scene::new();
+            let path = scene.put("f", OLD);
+            if linked {
+                std::fs::hard_link(&path, scene.path("g")).unwrap();
+            }
+            let name = path.as_os_str().as_bytes();
+            let mut old = fs::stat(name).unwrap();
+            old.mtime.0 -= 1;
+            let result = replace(name, Some(&old), &scene.scratch(), &mut |_, out| {
+                out.write(b"new")
+            });
+            assert!(result.unwrap_err().error.to_string().contains("changed"));
+            assert_eq!(scene.get("f"), OLD);
+        }
+    }
+
+    /// Runs `f` as a user without rights, if we are root: only this thread's ids change.
+    fn as_nobody<T>(f: impl FnOnce() -> T) -> T {
+        const NOBODY: libc::c_long = 65534;
+        // SAFETY: plain numbers; the raw call, unlike the library's, is for the calling thread only.
+        let set = |id: libc::c_long| unsafe { libc::syscall(libc::SYS_setresuid, id, id, -1) };
+        // SAFETY: no arguments.
+        let root = unsafe { libc::geteuid() } == 0;
+        if root {
+            assert_eq!(set(NOBODY), 0);
+        }
+        let result = f();
+        if root {
+            assert_eq!(set(0), 0);
+        }
+        result
+    }
+
+    #[test]
+    fn a_closed_directory_and_a_closed_file() {
+        let scene = Scene::new();
+        let path = scene.put("f", OLD);
+        let set = |p: &std::path::Path, mode| {
+            std::fs::set_permissions(p, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        std::fs::create_dir(scene.path("scratch")).unwrap();
+        let _ = std::os::unix::fs::chown(scene.path("scratch"), Some(65534), None);
+        // The file is open to everybody, its directory to nobody: in place.
+        set(&path, 0o666);
+        set(&scene.dir, 0o555);
+        as_nobody(|| change(&scene, "f", b"new")).unwrap();
+        assert_eq!(scene.get("f"), b"new");
+        // And the other way round: a rename would work, but the file's mode says no.
+        set(&path, 0o444);
+        set(&scene.dir, 0o777);
+        let failed = as_nobody(|| change(&scene, "f", b"newer")).unwrap_err();
+        assert_eq!(failed.error.raw_os_error(), Some(libc::EACCES));
+        assert_eq!(scene.get("f"), b"new");
+        assert_eq!(scene.names(), ["f"]);
+        // No new file in a closed directory.
+        set(&scene.dir, 0o555);
+        let failed = as_nobody(|| change(&scene, "g", b"x")).unwrap_err();
+        assert_eq!(failed.error.raw_os_error(), Some(libc::EACCES));
+        set(&scene.dir, 0o755);
+    }
+
+    #[test]
+    fn files_of_the_kernel_are_written_in_place() {
+        let scene = Scene::new();
+        let path = b"/proc/thread-self/comm";
+        let old = fs::stat(path).unwrap();
+        replace(path, Some(&old), &scene.scratch(), &mut |_, out| {
+            out.write(b"renamed")
+        })
+        .unwrap();
+        assert_eq!(std::fs::read(fs::path(path)).unwrap(), b"renamed\n");
+        assert!(scene.names().is_empty());
+    }
+}

@@ -1,7 +1,7 @@
 //! Exact edits of files too large for memory: one pass finds and counts, one copies with the replacements. All edits are
 //! matched against the file as it is.
 
-use super::edit::{Edit, Found, LINES_NAMED};
+use super::editcall::{Edit, Found, LINES_NAMED};
 use super::textmatch::{Level, crlf_at, fit_newlines};
 use crate::sys::fs::File;
 use crate::sys::signal;
@@ -156,5 +156,107 @@ pub fn rewrite(
         let done = from.saturating_sub(1);
         from -= done;
         window.advance(done)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::scene::Scene;
+    use std::os::unix::ffi::OsStrExt;
+
+    fn edit(old: &[u8], new: &[u8], all: bool) -> Edit {
+        Edit {
+            old: old.to_vec(),
+            new: new.to_vec(),
+            all,
+        }
+    }
+
+    /// Per edit the places found with their lines; per edit those replaced; the new content.
+    type Done = (Vec<(u64, Vec<u64>)>, Vec<u64>, Vec<u8>);
+
+    fn run(content: &[u8], edits: &[Edit]) -> Done {
+        let scene = Scene::new();
+        let path = scene.put("f", content);
+        let open = || File::open(path.as_os_str().as_bytes()).unwrap();
+        let found = find(&mut open(), edits).unwrap();
+        let mut out = Vec::new();
+        let counts = rewrite(&mut open(), edits, &mut |bytes| {
+            out.extend_from_slice(bytes);
+            Ok(())
+        })
+        .unwrap();
+        let found = found.into_iter().map(|f| (f.count, f.lines)).collect();
+        (found, counts, out)
+    }
+
+    #[test]
+    fn matches_across_the_borders_of_chunks() {
+        for shift in 0..12 {
+            let mut content = vec![b'.'; CHUNK - 6 + shift];
+            content.extend_from_slice(b"\nabcABC\n");
+            content.resize(2 * CHUNK - 3 + shift, b'.');
+            content.extend_from_slice(b"abcdef");
+            let edits = [edit(b"abcABC", b"1", false), edit(b"abcdef", b"", false)];
+            let (found, counts, out) = run(&content, &edits);
+            assert_eq!(found, [(1, vec![2]), (1, vec![3])], "shift {shift}");
+            assert_eq!(counts, [1, 1]);
+            let text = String::from_utf8(content).unwrap();
+            let want = text.replace("abcABC", "1").replace("abcdef", "");
+            assert!(out == want.as_bytes(), "shift {shift}");
+        }
+    }
+
+    #[test]
+    fn line_ends_are_known_across_the_borders_of_chunks() {
+        for shift in 0..8 {
+            let mut content = b"x\r\n".to_vec();
+            content.resize(CHUNK - 4 + shift, b'.');
+            content.extend_from_slice(b"MARK");
+            content.resize(3 * CHUNK, b'.');
+            let (_, _, out) = run(&content, &[edit(b"MARK", b"a\nb", false)]);
+            let at = CHUNK - 4 + shift;
+            assert_eq!(&out[at - 1..at + 5], b".a\r\nb.", "shift {shift}");
+        }
+    }
+
+    /// Against the obvious way, over pseudo-random texts of few letters.
+    #[test]
+    fn like_the_obvious_way() {
+        let mut state = 1u32;
+        let mut random = move |n: u32| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 16) % n
+        };
+        for _ in 0..40 {
+            let len = CHUNK as u32 + random(200_000);
+            let content: Vec<u8> = (0..len).map(|_| b"ab\n"[random(3) as usize]).collect();
+            let old: Vec<u8> = (0..1 + random(12))
+                .map(|_| b"ab"[random(2) as usize])
+                .collect();
+            let text = String::from_utf8(content.clone()).unwrap();
+            let old_text = String::from_utf8(old.clone()).unwrap();
+            let (found, counts, out) = run(&content, &[edit(&old, b"<>", true)]);
+            let count = text.matches(&old_text).count() as u64;
+            assert_eq!((found[0].0, counts[0]), (count, count));
+            let first = text.match_indices(&old_text).take(LINES_NAMED);
+            let lines: Vec<u64> = first
+                .map(|(i, _)| text[..i].matches('\n').count() as u64 + 1)
+                .collect();
+            assert_eq!(found[0].1, lines);
+            assert!(out == text.replace(&old_text, "<>").as_bytes());
+        }
+    }
+
+    #[test]
+    fn overlapping_places_are_counted_when_one_is_wanted() {
+        let (found, counts, _) = run(b"aaa", &[edit(b"aa", b"b", false)]);
+        assert_eq!((found[0].0, counts[0]), (2, 1));
+        let (found, counts, out) = run(b"aaaa", &[edit(b"aa", b"b", true)]);
+        assert_eq!((found[0].0, counts[0]), (2, 2));
+        assert_eq!(out, b"bb");
+        let (found, _, out) = run(b"", &[edit(b"aa", b"b", true)]);
+        assert_eq!((found[0].0, out), (0, vec![]));
     }
 }

@@ -1,14 +1,15 @@
 //! edit: exact text replaced by other text; only the matched bytes change.
 
+use super::editcall::{Edit, Found, LINES_NAMED, Outcome, edits_of, push_label, push_lines};
 use super::nearlines::{Nearest, report_difference};
 use super::seen::{HASH_MAX, Hash};
-use super::target::{STALE, Target, flag, push_count, replace_error, text};
+use super::target::{STALE, Target, replace_error};
 use super::textmatch::{self, Level as Match, Miss};
 use super::{Class, Ctx, Level, Output, Tool, bigedit};
-use crate::json::{Kind, Value};
+use crate::json::Value;
 use crate::sys::fs::{self, File, Meta};
 use crate::sys::replace::replace;
-use crate::text::{push_dec, push_utf8_lossy};
+use crate::text::push_dec;
 use std::io;
 
 /// The tool.
@@ -26,30 +27,6 @@ pub static TOOL: Tool = Tool {
 
 /// Files up to this size are matched in memory, at all levels; larger ones only exactly, as a stream.
 const SMALL: u64 = 1 << 20;
-/// Line numbers named in a result.
-pub const LINES_NAMED: usize = 10;
-/// Lines shown of text that was indented otherwise than the model wrote it.
-const LINES_SHOWN: usize = 12;
-
-/// One replacement asked for.
-pub struct Edit {
-    /// What to find, not empty.
-    pub old: Vec<u8>,
-    /// What to put there.
-    pub new: Vec<u8>,
-    /// In every place.
-    pub all: bool,
-}
-
-/// What became of an edit.
-#[derive(Default)]
-pub struct Found {
-    /// Places.
-    pub count: u64,
-    /// The lines of the first [`LINES_NAMED`] places.
-    pub lines: Vec<u64>,
-}
-
 fn run(ctx: &mut Ctx, args: &Value) -> Output {
     edit(ctx, args).unwrap_or_else(|refused| refused)
 }
@@ -105,7 +82,7 @@ fn edit(ctx: &mut Ctx, args: &Value) -> Result<Output, Output> {
                 false => Ok(()),
             }
         });
-        if overlap {
+        if overlap && !matches!(&written, Err(f) if f.kept.is_some()) {
             return Err(target.error("the edits overlap; nothing was changed. Merge them into one"));
         }
         written
@@ -126,72 +103,6 @@ fn edit(ctx: &mut Ctx, args: &Value) -> Result<Output, Output> {
     let hash = (size <= HASH_MAX).then(|| hash.finish());
     ctx.seen.note(&real, &meta, size, hash);
     Ok(result.report(&target))
-}
-
-/// The replacements asked for: those of `edits`, after the one given directly.
-fn edits_of(args: &Value) -> Result<Vec<Edit>, Output> {
-    let given = args.get("edits");
-    // Models send arrays as strings of JSON, too; an empty string only fills the schema.
-    let as_text = given.and_then(|v| v.text()).map(|t| t.bytes());
-    let list = match &as_text {
-        Some(text) => crate::json::parse(text).ok(),
-        None => given,
-    };
-    let absent = given.is_none() || as_text.as_ref().is_some_and(Vec::is_empty);
-    if !absent && list.is_none_or(|l| l.kind() != Kind::Array) {
-        return Err(Output::error(
-            "edits must be an array of {oldString, newString, replaceAll}",
-        ));
-    }
-    let items: Vec<Value> = list.iter().flat_map(|l| l.items()).collect();
-    let mut edits = Vec::new();
-    let direct = (text(args, "oldString"), text(args, "newString"));
-    // Beside a list, empty strings only fill the schema.
-    let filler = direct.0.as_ref().is_none_or(|t| t.is_empty())
-        && direct.1.as_ref().is_none_or(|t| t.is_empty());
-    if items.is_empty() || !filler {
-        edits.push(one(direct, flag(args, "replaceAll"), "")?);
-    }
-    for (i, item) in items.iter().enumerate() {
-        let mut label = Vec::new();
-        push_label(&mut label, i, items.len());
-        let pair = (text(item, "oldString"), text(item, "newString"));
-        let label = String::from_utf8(label).unwrap_or_default();
-        edits.push(one(pair, flag(item, "replaceAll"), &label)?);
-    }
-    Ok(edits)
-}
-
-fn one(
-    (old, new): (Option<Vec<u8>>, Option<Vec<u8>>),
-    all: bool,
-    label: &str,
-) -> Result<Edit, Output> {
-    let refuse = |text: &str| Err(Output::error([label, text].concat()));
-    let Some(old) = old else {
-        return refuse("oldString is missing");
-    };
-    let Some(new) = new else {
-        return refuse("newString is missing (it may be empty)");
-    };
-    if old.is_empty() {
-        return refuse("oldString is empty; write makes or overwrites whole files");
-    }
-    if old == new {
-        return refuse("oldString and newString are the same");
-    }
-    Ok(Edit { old, new, all })
-}
-
-/// `edit N of M: `, when there are several.
-fn push_label(out: &mut Vec<u8>, i: usize, of: usize) {
-    if of > 1 {
-        out.extend_from_slice(b"edit ");
-        push_dec(out, i as u64 + 1);
-        out.extend_from_slice(b" of ");
-        push_dec(out, of as u64);
-        out.extend_from_slice(b": ");
-    }
 }
 
 fn load(path: &[u8]) -> io::Result<Vec<u8>> {
@@ -317,71 +228,360 @@ impl Job<'_> {
     }
 }
 
-/// What to tell about the edits done.
-#[derive(Default)]
-struct Outcome {
-    count: u64,
-    lines: Vec<u64>,
-    notes: Vec<Match>,
-    shown: Vec<u8>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::Writer;
+    use crate::tools::scene::Scene;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
-impl Outcome {
-    fn add(&mut self, found: &Found, level: Match) {
-        self.count += found.count;
-        self.lines.extend_from_slice(&found.lines);
-        if level != Match::Exact && !self.notes.contains(&level) {
-            self.notes.push(level);
-        }
+    fn args(path: &str, old: &str, new: &str, all: bool) -> String {
+        let mut w = Writer::new();
+        w.open(b'{').key("filePath").str(path);
+        w.key("oldString").str(old).key("newString").str(new);
+        w.key("replaceAll").bool(all).close(b'}');
+        String::from_utf8(w.out).unwrap()
     }
 
-    /// Remembers lines from `first` on to show them.
-    fn show(&mut self, first: u64, new: &[u8]) {
-        for (i, line) in new.split(|&b| b == b'\n').take(LINES_SHOWN).enumerate() {
-            self.shown.push(b'\n');
-            push_dec(&mut self.shown, first + i as u64);
-            self.shown.extend_from_slice(b": ");
-            push_utf8_lossy(&mut self.shown, line.strip_suffix(b"\r").unwrap_or(line));
+    fn list(path: &str, edits: &[(&str, &str, bool)]) -> String {
+        let mut w = Writer::new();
+        w.open(b'{').key("filePath").str(path);
+        w.key("edits").open(b'[');
+        for (old, new, all) in edits {
+            w.open(b'{').key("oldString").str(old);
+            w.key("newString").str(new);
+            w.key("replaceAll").bool(*all).close(b'}');
         }
+        w.close(b']').close(b'}');
+        String::from_utf8(w.out).unwrap()
     }
 
-    fn report(self, target: &Target) -> Output {
-        let mut out = b"edited ".to_vec();
-        out.extend_from_slice(&target.shown);
-        out.extend_from_slice(b": ");
-        push_count(&mut out, self.count, "replacement");
-        out.extend_from_slice(b" at ");
-        let found = Found {
-            count: self.count,
-            lines: self.lines,
-        };
-        push_lines(&mut out, &found);
-        for note in &self.notes {
-            out.extend_from_slice(b"; ");
-            out.extend_from_slice(note.note().as_bytes());
+    #[test]
+    fn results_say_what_was_done() {
+        for (content, old, new, all, after, want) in [
+            (
+                "a\nb\nc\n",
+                "b",
+                "x\ny",
+                false,
+                "a\nx\ny\nc\n",
+                "edited f: 1 replacement at line 2",
+            ),
+            (
+                "a a\na\n",
+                "a",
+                "b",
+                true,
+                "b b\nb\n",
+                "edited f: 3 replacements at lines 1, 2",
+            ),
+            (
+                "one",
+                "one",
+                "",
+                false,
+                "",
+                "edited f: 1 replacement at line 1",
+            ),
+            (
+                "a\r\nb\r\n",
+                "a\nb",
+                "c\nd",
+                false,
+                "c\r\nd\r\n",
+                "edited f: 1 replacement at line 1; matched ignoring CRLF and LF",
+            ),
+            (
+                "x\na  \nb",
+                "a\nb",
+                "c",
+                false,
+                "x\nc",
+                "edited f: 1 replacement at line 2; matched ignoring trailing blanks",
+            ),
+            (
+                "if\n\ta\n\tb\nfi\n",
+                "    a\n    b\n",
+                "    a\n        c\n",
+                false,
+                "if\n\ta\n\t\tc\nfi\n",
+                "edited f: 1 replacement at line 2; matched with other indentation, newString indented likewise\n2: \ta\n3: \t\tc",
+            ),
+        ] {
+            let mut scene = Scene::new();
+            scene.put("f", content);
+            assert_eq!(scene.ok(&TOOL, &args("f", old, new, all)), want);
+            assert_eq!(scene.get("f"), after.as_bytes());
         }
-        out.extend_from_slice(&self.shown);
-        Output::ok(out)
+        let mut scene = Scene::new();
+        scene.put("f", "a\n".repeat(12));
+        assert_eq!(
+            scene.ok(&TOOL, &args("f", "a", "b", true)),
+            "edited f: 12 replacements at lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ..."
+        );
     }
-}
 
-/// `line 3` or `lines 3, 9, ...`.
-fn push_lines(out: &mut Vec<u8>, found: &Found) {
-    let mut lines = found.lines.clone();
-    lines.truncate(LINES_NAMED);
-    lines.dedup();
-    out.extend_from_slice(if lines.len() == 1 {
-        b"line "
-    } else {
-        b"lines "
-    });
-    for (i, &line) in lines.iter().enumerate() {
-        if i > 0 {
-            out.extend_from_slice(b", ");
-        }
-        push_dec(out, line);
+    #[test]
+    fn untouched_bytes_stay() {
+        // Everything that is not text, or not by the rules, around the place.
+        let before = b"\xEF\xBB\xBF\xFF\xFE\0caf\xE9\r\n\rmixed\n\n\r\n  \t ";
+        let after = b" \r\ntail\r\r\n\n  no end \t";
+        let mut scene = Scene::new();
+        let path = scene.put("f", [&before[..], b"OLD", after].concat());
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        symlink("f", scene.path("one")).unwrap();
+        symlink(scene.path("one"), scene.path("two")).unwrap();
+        scene.ok(&TOOL, &args("two", "OLD", "NEW", false));
+        assert_eq!(scene.get("f"), [&before[..], b"NEW", after].concat());
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o755);
+        assert!(scene.path("one").is_symlink() && scene.path("two").is_symlink());
+        std::fs::hard_link(&path, scene.path("hard")).unwrap();
+        scene.ok(&TOOL, &args("hard", "NEW", "NEWER", false));
+        assert_eq!(scene.get("f"), [&before[..], b"NEWER", after].concat());
+        assert_eq!(scene.names(), ["f", "hard", "one", "two"]);
     }
-    if found.count > LINES_NAMED as u64 {
-        out.extend_from_slice(b", ...");
+
+    #[test]
+    fn failures_name_the_remedy() {
+        let mut scene = Scene::new();
+        scene.put(
+            "f",
+            "config lan\n\toption ip '1'\nconfig wan\n\toption ip '2'\n",
+        );
+        for (old, new, want) in [
+            (
+                "option",
+                "x",
+                "f: oldString matches 2 places, at lines 2, 4; add lines around it to name one, or set replaceAll",
+            ),
+            ("x", "x", "oldString and newString are the same"),
+            (
+                "",
+                "x",
+                "oldString is empty; write makes or overwrites whole files",
+            ),
+            (
+                "option ip '3'",
+                "x",
+                "f: oldString was not found. Nearest lines:\n2: \toption ip '1'\n4: \toption ip '2'",
+            ),
+            (
+                "config wan\n\toption ip '3'\n",
+                "x",
+                "f: oldString was not found. Nearest lines:\n3: config wan\n1: config lan\n\
+                 From line 3 on it matches until oldString has: option ip '3'\n\
+                 where the file has:\n4: \toption ip '2'",
+            ),
+            (
+                "%%%",
+                "x",
+                "f: oldString was not found; no line resembles it",
+            ),
+            (
+                "config  lan",
+                "",
+                "f: oldString was not found. Nearest lines:\n1: config lan\n3: config wan",
+            ),
+        ] {
+            assert_eq!(scene.error(&TOOL, &args("f", old, new, false)), want);
+        }
+        let got = scene.error(&TOOL, &args("g", "a", "b", false));
+        assert_eq!(got, "g: No such file or directory (write makes new files)");
+        let got = scene.error(&TOOL, r#"{"filePath":"f","oldString":"a"}"#);
+        assert_eq!(got, "newString is missing (it may be empty)");
+        let got = scene.error(&TOOL, r#"{"filePath":"f"}"#);
+        assert_eq!(got, "oldString is missing");
+        let got = scene.error(&TOOL, &args(".", "a", "b", false));
+        assert_eq!(got, ".: is a directory");
+        let got = scene.error(&TOOL, &args("/dev/null", "a", "b", false));
+        assert_eq!(got, "/dev/null: is a device, not a file");
+        scene.put("wide", b"\xFF\xFEa\0b\0");
+        let got = scene.error(&TOOL, &args("wide", "ab", "b", false));
+        assert_eq!(
+            got,
+            "wide: oldString was not found: the file is UTF-16, which edit can't change"
+        );
+        scene.put("crlf", "a\r\nb\r\n");
+        let got = scene.error(&TOOL, &args("crlf", "a\nb", "a\r\nb", false));
+        assert_eq!(
+            got,
+            "crlf: the edit changes nothing: the text is so already"
+        );
+    }
+
+    #[test]
+    fn several_edits_are_all_or_nothing() {
+        let mut scene = Scene::new();
+        scene.put("f", "one\ntwo\ntwo\n");
+        let got = scene.ok(
+            &TOOL,
+            &list(
+                "f",
+                &[
+                    ("one", "1\n1", false),
+                    ("two", "2", true),
+                    ("1\n2", "3", false),
+                ],
+            ),
+        );
+        assert_eq!(got, "edited f: 4 replacements at lines 1, 3, 4, 2");
+        assert_eq!(scene.get("f"), b"1\n3\n2\n");
+        let got = scene.error(
+            &TOOL,
+            &list("f", &[("1", "x", false), ("nope", "y", false)]),
+        );
+        assert_eq!(
+            got,
+            "f: edit 2 of 2: oldString was not found; no line resembles it"
+        );
+        let got = scene.error(&TOOL, &list("f", &[("1", "x", false), ("", "y", false)]));
+        assert_eq!(
+            got,
+            "edit 2 of 2: oldString is empty; write makes or overwrites whole files"
+        );
+        assert_eq!(scene.get("f"), b"1\n3\n2\n");
+        // The forms models make of it.
+        for (edits, want) in [
+            (
+                r#""edits":[{"oldString":"1","newString":"a"}],"oldString":"","newString":"""#,
+                "a\n3\n2\n",
+            ),
+            (
+                r#""edits":"[{\"oldString\":\"a\",\"newString\":\"b\"}]""#,
+                "b\n3\n2\n",
+            ),
+            (r#""edits":[],"oldString":"b","newString":"c""#, "c\n3\n2\n"),
+            (r#""edits":"","oldString":"c","newString":"d""#, "d\n3\n2\n"),
+            (
+                r#""edits":[{"oldString":"2","newString":"e"}],"oldString":"d","newString":"1""#,
+                "1\n3\ne\n",
+            ),
+        ] {
+            scene.ok(&TOOL, &format!(r#"{{"filePath":"f",{edits}}}"#));
+            assert_eq!(scene.get("f"), want.as_bytes(), "{edits}");
+        }
+        let got = scene.error(&TOOL, r#"{"filePath":"f","edits":"[{"}"#);
+        assert_eq!(
+            got,
+            "edits must be an array of {oldString, newString, replaceAll}"
+        );
+    }
+
+    #[test]
+    fn a_change_by_somebody_else_stops_an_edit() {
+        let mut scene = Scene::new();
+        scene.put("f", "a b c");
+        scene.ok(&TOOL, &args("f", "a", "x", false));
+        scene.ok(&TOOL, &args("f", "b", "y", false));
+        scene.put("f", "x y z");
+        let got = scene.error(&TOOL, &args("f", "x", "q", false));
+        assert!(
+            got.starts_with("f: changed on disk since you last saw it"),
+            "{got}"
+        );
+        assert_eq!(scene.get("f"), b"x y z");
+        scene.ok(&crate::tools::read::TOOL, r#"{"filePath":"f"}"#);
+        scene.ok(&TOOL, &args("f", "x", "q", false));
+        // Only a part was read: it still counts as seen, and unchanged.
+        scene.put("g", "1\n2\n3\n");
+        scene.ok(&crate::tools::read::TOOL, r#"{"filePath":"g","limit":1}"#);
+        scene.ok(&TOOL, &args("g", "3", "4", false));
+    }
+
+    /// A file over a megabyte, CRLF, with marks at the places given.
+    fn large(scene: &Scene, marks: &[(usize, &str)]) -> String {
+        let mut lines: Vec<String> = (0..120_000).map(|i| format!("row {i}")).collect();
+        for &(line, text) in marks {
+            lines[line - 1] = text.to_string();
+        }
+        let text = lines.join("\r\n");
+        scene.put("f", &text);
+        text
+    }
+
+    #[test]
+    fn large_files_are_edited_as_a_stream() {
+        let mut scene = Scene::new();
+        let text = large(&scene, &[(5, "MARK"), (60_000, "OTHER"), (119_000, "MARK")]);
+        let got = scene.error(&TOOL, &args("f", "MARK", "x", false));
+        assert_eq!(
+            got,
+            "f: oldString matches 2 places, at lines 5, 119000; add lines around it to name one, or set replaceAll"
+        );
+        let got = scene.error(&TOOL, &args("f", "MARQ", "x", false));
+        assert_eq!(
+            got,
+            "f: oldString was not found (files over 1 MiB are matched exactly, all edits against the file as it is). \
+             Nearest lines:\n5: MARK\n119000: MARK\n43786: row 43785"
+        );
+        let got = scene.ok(
+            &TOOL,
+            &list(
+                "f",
+                &[
+                    ("OTHER\r\nrow 60000", "o\nther", false),
+                    ("MARK", "m", true),
+                ],
+            ),
+        );
+        assert_eq!(got, "edited f: 3 replacements at lines 60000, 5, 119000");
+        let want = text
+            .replace("MARK", "m")
+            .replace("OTHER\r\nrow 60000", "o\nther");
+        assert!(scene.get("f") == want.as_bytes());
+        // A model that names no CR gets the file's line ends.
+        scene.ok(&TOOL, &args("f", "row 7", "a\nb", true));
+        let want = want.replace("row 7", "a\r\nb");
+        assert!(scene.get("f") == want.as_bytes());
+        assert_eq!(scene.names(), ["f"]);
+        let got = scene.error(
+            &TOOL,
+            &list(
+                "f",
+                &[
+                    ("row 11\r\nrow 12\r\n", "x", false),
+                    ("12\r\nrow 13\r\n", "y", false),
+                ],
+            ),
+        );
+        assert_eq!(
+            got,
+            "f: the edits overlap; nothing was changed. Merge them into one"
+        );
+        assert!(scene.get("f") == want.as_bytes());
+        assert_eq!(scene.names(), ["f"]);
+    }
+
+    #[test]
+    fn large_files_with_links_and_failures() {
+        use crate::sys::fs::fault;
+        let mut scene = Scene::new();
+        let text = large(&scene, &[(100_000, "MARK")]);
+        std::fs::hard_link(scene.path("f"), scene.path("g")).unwrap();
+        scene.ok(&TOOL, &args("f", "MARK", "a longer mark", false));
+        let text = text.replace("MARK", "a longer mark");
+        assert!(scene.get("g") == text.as_bytes());
+        scene.ok(&TOOL, &args("g", "a longer mark", "m", false));
+        let text = text.replace("a longer mark", "m");
+        assert!(scene.get("f") == text.as_bytes());
+        let new = text.replace("row 99998\r\nm", "n");
+        for at in (1..400).step_by(7) {
+            let plan = fault::Plan {
+                at,
+                only: None,
+                errno: libc::ENOSPC,
+                forever: false,
+            };
+            let edit = args("f", "row 99998\r\nm", "n", false);
+            let (out, failed) = fault::during(plan, || scene.run(&TOOL, &edit));
+            if out.ok {
+                assert!(!failed && scene.get("f") == new.as_bytes());
+                assert_eq!(scene.names(), ["f", "g"]);
+                return;
+            }
+            assert!(scene.get("f") == text.as_bytes(), "call {at}");
+            assert_eq!(scene.names(), ["f", "g"], "call {at}");
+        }
+        panic!("never done");
     }
 }

@@ -5,19 +5,22 @@ pub mod bash;
 pub mod bigedit;
 pub mod compact;
 pub mod edit;
+pub mod editcall;
 pub mod glob;
 pub mod globset;
 pub mod grep;
+pub mod indent;
 pub mod nearlines;
 pub mod output;
 pub mod read;
 pub mod regex;
 #[cfg(test)]
-mod scene;
+pub(crate) mod scene;
 pub mod seen;
 pub mod target;
 pub mod textmatch;
 pub mod walk;
+pub mod window;
 pub mod write;
 
 use crate::json::Value;

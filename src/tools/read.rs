@@ -1,12 +1,13 @@
 //! read: a window of a file as numbered lines, or a directory's entries. Streams: any size costs the same memory.
 
 use super::target::{Target, number, push_count};
+use super::window::{Notes, Window};
 use super::{Class, Ctx, Level, Output, Tool, seen};
 use crate::json::Value;
 use crate::sys::fs::{self, File, Kind, Meta};
 use crate::sys::{signal, time};
-use crate::text::{complete_utf8_len, push_dec, push_utf8_lossy};
-use memchr::{memchr, memchr_iter};
+use crate::text::{push_dec, push_utf8_lossy};
+use memchr::memchr;
 
 /// The tool.
 pub static TOOL: Tool = Tool {
@@ -25,8 +26,6 @@ pub static TOOL: Tool = Tool {
 const LINES: u64 = 2000;
 /// Bytes shown when `limit` is given.
 const BYTES_ASKED: usize = 64 * 1024;
-/// Bytes of a line shown.
-const LINE_MAX: usize = 2000;
 /// Bytes looked at to tell text from other data.
 const PROBE: usize = 8 * 1024;
 /// How long lines beyond the window are counted, in ms.
@@ -34,7 +33,7 @@ const COUNT_TIME: u64 = 2000;
 /// Entries of a directory shown.
 const ENTRIES: usize = 1000;
 /// Room for the notes at the end.
-const NOTES: usize = 240;
+pub const NOTES: usize = 240;
 
 fn run(ctx: &mut Ctx, args: &Value) -> Output {
     read(ctx, args).unwrap_or_else(|refused| refused)
@@ -54,12 +53,8 @@ fn read(ctx: &mut Ctx, args: &Value) -> Result<Output, Output> {
         Some(_) => ctx.output_limit.max(BYTES_ASKED),
         None => ctx.output_limit,
     };
-    let mut window = Window {
-        offset,
-        end: offset.saturating_add(limit.unwrap_or(LINES)),
-        budget: budget.saturating_sub(NOTES),
-        ..Window::default()
-    };
+    let end = offset.saturating_add(limit.unwrap_or(LINES));
+    let mut window = Window::new(offset, end, budget.saturating_sub(NOTES));
     let mut source = Source::default();
     source
         .run(&mut file, &meta, &mut window)
@@ -69,25 +64,29 @@ fn read(ctx: &mut Ctx, args: &Value) -> Result<Output, Output> {
         push_count(&mut text, meta.size.max(source.bytes), "byte");
         return Err(target.error(text));
     }
-    // A pseudo file has another content each time.
-    if meta.size > 0 {
-        let hash = (source.complete && source.bytes <= seen::HASH_MAX)
-            .then(|| std::mem::replace(&mut source.hash, seen::Hash::new()).finish());
-        ctx.seen.note(&target.path, &meta, meta.size, hash);
-    }
+    let hash = (source.complete && source.bytes <= seen::HASH_MAX)
+        .then(|| std::mem::replace(&mut source.hash, seen::Hash::new()).finish());
+    let size = match source.complete {
+        true => source.bytes,
+        false => meta.size,
+    };
+    ctx.seen.note(&target.path, &meta, size, hash);
     window.finish(&target, &source)
 }
 
 /// The bytes of a file on their way to the window.
-struct Source {
+pub struct Source {
     bytes: u64,
     hash: seen::Hash,
     /// Read to the end.
-    complete: bool,
-    cancelled: bool,
+    pub complete: bool,
+    /// Given up on Ctrl-C.
+    pub cancelled: bool,
     binary: bool,
-    utf16: Option<Utf16>,
-    bom: bool,
+    /// The text is UTF-16 in the file.
+    pub utf16: Option<Utf16>,
+    /// The file starts with the mark of UTF-8.
+    pub bom: bool,
 }
 
 impl Default for Source {
@@ -177,7 +176,7 @@ impl Source {
 }
 
 /// Decodes UTF-16 that comes in pieces.
-struct Utf16 {
+pub struct Utf16 {
     big: bool,
     rest: Vec<u8>,
 }
@@ -209,220 +208,6 @@ impl Utf16 {
         if last && !odd.is_empty() {
             out.extend_from_slice("\u{FFFD}".as_bytes());
         }
-    }
-}
-
-/// The lines from `offset` up to `end` as far as `budget` lets them in; all lines are counted.
-#[derive(Default)]
-struct Window {
-    offset: u64,
-    end: u64,
-    budget: usize,
-    out: Vec<u8>,
-    /// Complete lines so far.
-    lines: u64,
-    shown: u64,
-    /// No line is shown any more.
-    closed: bool,
-    /// The budget closed it.
-    full: bool,
-    /// The line at hand: its first bytes, its length, its last byte.
-    kept: Vec<u8>,
-    len: u64,
-    last: u8,
-    crlf: u64,
-    lf: u64,
-    cut: bool,
-    invalid: bool,
-    nul: bool,
-}
-
-impl Window {
-    fn push(&mut self, mut text: &[u8]) {
-        while !text.is_empty() {
-            if self.closed || self.lines + 1 < self.offset {
-                text = self.skip(text);
-                continue;
-            }
-            let end = memchr(b'\n', text);
-            let (part, rest) = text.split_at(end.unwrap_or(text.len()));
-            let room = (LINE_MAX + 4).saturating_sub(self.kept.len());
-            self.kept
-                .extend_from_slice(part.get(..room.min(part.len())).unwrap_or_default());
-            self.len += part.len() as u64;
-            self.last = part.last().copied().unwrap_or(self.last);
-            text = rest;
-            if end.is_some() {
-                text = rest.get(1..).unwrap_or_default();
-                self.line(true);
-            }
-        }
-    }
-
-    /// Passes over text that isn't shown, up to the line `offset` begins with.
-    fn skip<'a>(&mut self, text: &'a [u8]) -> &'a [u8] {
-        let wanted = match self.closed {
-            true => usize::MAX,
-            false => usize::try_from(self.offset - 1 - self.lines).unwrap_or(usize::MAX),
-        };
-        let found = memchr_iter(b'\n', text).count();
-        let mut rest: &[u8] = b"";
-        if found < wanted {
-            self.lines += found as u64;
-        } else {
-            self.lines += wanted as u64;
-            let at = memchr_iter(b'\n', text).nth(wanted.saturating_sub(1));
-            rest = at.and_then(|i| text.get(i + 1..)).unwrap_or_default();
-        }
-        let passed = text.len() - rest.len();
-        self.len = match text.get(..passed).and_then(<[u8]>::last) {
-            Some(b'\n') | None => 0,
-            Some(_) => 1,
-        };
-        rest
-    }
-
-    /// The line at hand is complete.
-    fn line(&mut self, newline: bool) {
-        let crlf = newline && self.last == b'\r' && self.len > 0;
-        let len = self.len - u64::from(crlf);
-        let mut show = self.kept.as_slice();
-        if len < show.len() as u64 {
-            show = show.get(..len as usize).unwrap_or(show);
-        }
-        let cut = show.len() > LINE_MAX;
-        if cut {
-            let head = show.get(..LINE_MAX).unwrap_or(show);
-            show = head.get(..complete_utf8_len(head)).unwrap_or(head);
-        }
-        let before = self.out.len();
-        push_dec(&mut self.out, self.lines + 1);
-        self.out.extend_from_slice(b": ");
-        self.invalid |= std::str::from_utf8(show).is_err();
-        for (i, part) in show.split(|&b| b == 0).enumerate() {
-            if i > 0 {
-                self.nul = true;
-                self.out.extend_from_slice("␀".as_bytes());
-            }
-            push_utf8_lossy(&mut self.out, part);
-        }
-        if cut {
-            self.out.extend_from_slice(b" [+");
-            push_count(&mut self.out, len - show.len() as u64, "byte");
-            self.out.push(b']');
-        }
-        self.out.push(b'\n');
-        if self.out.len() > self.budget && self.shown > 0 {
-            self.out.truncate(before);
-            self.closed = true;
-            self.full = true;
-        } else {
-            self.cut |= cut;
-            self.shown += 1;
-            self.crlf += u64::from(crlf);
-            self.lf += u64::from(newline && !crlf);
-            self.closed = self.lines + 2 >= self.end;
-        }
-        self.lines += 1;
-        self.kept.clear();
-        self.len = 0;
-        self.last = 0;
-    }
-
-    fn end_of_text(&mut self) {
-        if self.len > 0 {
-            if self.closed || self.lines + 1 < self.offset {
-                self.lines += 1;
-            } else {
-                self.line(false);
-            }
-        }
-    }
-
-    fn finish(mut self, target: &Target, source: &Source) -> Result<Output, Output> {
-        if source.cancelled {
-            return Err(target.error("reading was cancelled"));
-        }
-        if self.shown == 0 {
-            if self.lines == 0 {
-                return Ok(Output::ok(&b"(empty file)"[..]));
-            }
-            let mut text = b"has only ".to_vec();
-            push_count(&mut text, self.lines, "line");
-            return Err(target.error(text));
-        }
-        let last = self.offset + self.shown - 1;
-        let mut notes = Notes {
-            out: std::mem::take(&mut self.out),
-        };
-        if self.shown < self.lines || !source.complete {
-            let n = notes.start("lines ");
-            push_dec(n, self.offset);
-            n.push(b'-');
-            push_dec(n, last);
-            n.extend_from_slice(if source.complete {
-                b" of "
-            } else {
-                b" of more than "
-            });
-            push_dec(n, self.lines);
-            if self.full {
-                n.extend_from_slice(b", cut at ");
-                push_count(n, (self.budget + NOTES) as u64, "byte");
-            }
-            if last < self.lines {
-                n.extend_from_slice(b"; go on with offset ");
-                push_dec(n, last + 1);
-            }
-            n.push(b']');
-        }
-        if self.cut {
-            notes.add("lines over 2000 bytes are cut: [+N bytes]");
-        }
-        if self.crlf > 0 && self.lf == 0 {
-            notes.add("lines end in CRLF");
-        } else if self.crlf > 0 {
-            let n = notes.start("mixed line ends: ");
-            push_dec(n, self.crlf);
-            n.extend_from_slice(b" of these lines end in CRLF, ");
-            push_dec(n, self.lf);
-            n.extend_from_slice(b" in LF]");
-        }
-        if source.bom {
-            notes.add("starts with a UTF-8 byte order mark");
-        }
-        if source.utf16.is_some() {
-            notes.add("decoded from UTF-16: edit can't change it");
-        } else if self.invalid {
-            notes.add("not UTF-8: other bytes are shown as \u{FFFD}");
-        }
-        if self.nul {
-            notes.add("NUL bytes are shown as ␀");
-        }
-        if notes.out.last() == Some(&b'\n') {
-            notes.out.pop();
-        }
-        Ok(Output::ok(notes.out))
-    }
-}
-
-/// Remarks after the text, each a line in brackets.
-struct Notes {
-    out: Vec<u8>,
-}
-
-impl Notes {
-    fn start(&mut self, text: &str) -> &mut Vec<u8> {
-        if self.out.last() != Some(&b'\n') {
-            self.out.push(b'\n');
-        }
-        self.out.push(b'[');
-        self.out.extend_from_slice(text.as_bytes());
-        &mut self.out
-    }
-
-    fn add(&mut self, text: &str) {
-        self.start(text).push(b']');
     }
 }
 
@@ -483,4 +268,304 @@ fn list(target: &Target, limit: usize) -> Result<Output, Output> {
     push_dec(n, total);
     n.extend_from_slice(if total == 1 { b" entry]" } else { b" entries]" });
     Ok(Output::ok(notes.out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::scene::Scene;
+    use std::os::unix::fs::symlink;
+
+    fn read(content: impl AsRef<[u8]>, more: &str) -> String {
+        let mut scene = Scene::new();
+        scene.put("f", content);
+        scene.ok(&TOOL, &format!(r#"{{"filePath":"f"{more}}}"#))
+    }
+
+    #[test]
+    fn a_small_file_is_numbered_lines_and_nothing_else() {
+        for (content, want) in [
+            ("one\n\n  two\t\n", "1: one\n2: \n3:   two\t"),
+            ("no end", "1: no end"),
+            ("a\nb", "1: a\n2: b"),
+            ("\n", "1: "),
+            ("", "(empty file)"),
+            ("ümläut €\n", "1: ümläut €"),
+            ("a\rb\n", "1: a\rb"),
+        ] {
+            assert_eq!(read(content, ""), want, "{content:?}");
+        }
+    }
+
+    #[test]
+    fn windows() {
+        let five = "a\nb\nc\nd\ne\n";
+        for (more, want) in [
+            (
+                r#","offset":2,"limit":2"#,
+                "2: b\n3: c\n[lines 2-3 of 5; go on with offset 4]",
+            ),
+            (r#","offset":4"#, "4: d\n5: e\n[lines 4-5 of 5]"),
+            (r#","limit":5"#, "1: a\n2: b\n3: c\n4: d\n5: e"),
+            (
+                r#","offset":0,"limit":1"#,
+                "1: a\n[lines 1-1 of 5; go on with offset 2]",
+            ),
+            (r#","offset":"5","limit":"9""#, "5: e\n[lines 5-5 of 5]"),
+            (
+                r#","offset":5,"limit":18446744073709551615"#,
+                "5: e\n[lines 5-5 of 5]",
+            ),
+        ] {
+            assert_eq!(read(five, more), want, "{more}");
+        }
+        let mut scene = Scene::new();
+        scene.put("f", "a\nb");
+        for (offset, want) in [
+            ("3", "f: has only 2 lines"),
+            ("18446744073709551615", "f: has only 2 lines"),
+            ("-1", "offset must be a whole number from 1"),
+            ("[]", "offset must be a whole number from 1"),
+        ] {
+            let args = format!(r#"{{"filePath":"f","offset":{offset}}}"#);
+            assert_eq!(scene.error(&TOOL, &args), want);
+        }
+    }
+
+    #[test]
+    fn windows_deep_in_a_file_of_many_chunks() {
+        let text: String = (1..=60_000).map(|i| format!("line {i}\n")).collect();
+        for at in [1, 7000, 7001, 33_333, 59_999, 60_000] {
+            let got = read(&text, &format!(r#","offset":{at},"limit":1"#));
+            let first = got.lines().next().unwrap();
+            assert_eq!(first, format!("{at}: line {at}"));
+            assert!(got.contains(&format!("[lines {at}-{at} of 60000")), "{got}");
+        }
+        let unfinished = read(text.trim_end(), r#","offset":60000"#);
+        assert_eq!(
+            unfinished,
+            "60000: line 60000\n[lines 60000-60000 of 60000]"
+        );
+    }
+
+    #[test]
+    fn the_limits_say_so_when_they_bite() {
+        let short = "x\n".repeat(3000);
+        let got = read(&short, "");
+        assert!(got.ends_with("2000: x\n[lines 1-2000 of 3000; go on with offset 2001]"));
+        let wide = format!("{}\n", "y".repeat(99)).repeat(1000);
+        let got = read(&wide, "");
+        assert!(got.len() <= 16_000 && got.len() > 15_500, "{}", got.len());
+        assert!(got.contains(" of 1000, cut at 16000 bytes; go on with offset 1"));
+        let got = read(&wide, r#","limit":1000"#);
+        assert!(got.len() <= 65_536 && got.len() > 65_000, "{}", got.len());
+        assert!(got.contains("cut at 65536 bytes"));
+    }
+
+    #[test]
+    fn long_lines_are_cut_between_characters() {
+        let got = read(format!("{}\nb\n", "é".repeat(5000)), "");
+        let want = format!(
+            "1: {} [+8000 bytes]\n2: b\n[lines over 2000 bytes are cut: [+N bytes]]",
+            "é".repeat(1000)
+        );
+        assert_eq!(got, want);
+        let got = read(format!("x{}\n", "é".repeat(5000)), "");
+        assert!(got.starts_with(&format!("1: x{} [+8002 bytes]", "é".repeat(999))));
+        // Just not too long, with either line end.
+        for end in ["\n", "\r\n", ""] {
+            let got = read(format!("{}{end}", "x".repeat(2000)), "");
+            assert!(!got.contains("+"), "{end:?}: {got}");
+        }
+        // A line over several chunks.
+        let got = read(format!("{}\nend", "x".repeat(200_000)), "");
+        assert!(got.contains("[+198000 bytes]\n2: end"), "{got}");
+    }
+
+    #[test]
+    fn line_ends_and_encodings_are_told() {
+        for (content, want) in [
+            (&b"a\r\nb\r\n"[..], "1: a\n2: b\n[lines end in CRLF]"),
+            (
+                b"a\r\nb\nc",
+                "1: a\n2: b\n3: c\n[mixed line ends: 1 of these lines end in CRLF, 1 in LF]",
+            ),
+            (
+                b"\xEF\xBB\xBFa\n",
+                "1: a\n[starts with a UTF-8 byte order mark]",
+            ),
+            (
+                b"caf\xE9\n",
+                "1: caf\u{FFFD}\n[not UTF-8: other bytes are shown as \u{FFFD}]",
+            ),
+            (
+                b"\xFF\xFEa\0\r\0\n\0\x3D\xD8\x00\xDE",
+                "1: a\n2: \u{1F600}\n[lines end in CRLF]\n[decoded from UTF-16: edit can't change it]",
+            ),
+            (
+                b"\xFE\xFF\0a\0\n\0b",
+                "1: a\n2: b\n[decoded from UTF-16: edit can't change it]",
+            ),
+            (
+                b"\xFF\xFEa\0b",
+                "1: a\u{FFFD}\n[decoded from UTF-16: edit can't change it]",
+            ),
+            (b"init\0-x\0", "1: init␀-x␀\n[NUL bytes are shown as ␀]"),
+        ] {
+            assert_eq!(read(content, ""), want, "{content:?}");
+        }
+    }
+
+    #[test]
+    fn utf16_split_anywhere_decodes() {
+        let text = "a\u{1F600}b\n";
+        let bytes: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
+        for cut in 0..bytes.len() {
+            let mut utf16 = Utf16 {
+                big: true,
+                rest: Vec::new(),
+            };
+            let mut out = Vec::new();
+            utf16.push(&bytes[..cut], false, &mut out);
+            utf16.push(&bytes[cut..], false, &mut out);
+            utf16.push(b"", true, &mut out);
+            assert_eq!(out, text.as_bytes(), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn binary_is_said_with_its_size() {
+        let mut scene = Scene::new();
+        scene.put("f", b"\x7FELF\x02\x01\x01\0\0\0");
+        scene.put("g", [b"text\n".repeat(1000), vec![0; 5000]].concat());
+        let f = scene.error(&TOOL, r#"{"filePath":"f"}"#);
+        assert_eq!(f, "f: is a binary file, 10 bytes");
+        let g = scene.error(&TOOL, r#"{"filePath":"g"}"#);
+        assert_eq!(g, "g: is a binary file, 10000 bytes");
+    }
+
+    #[test]
+    fn files_of_the_kernel() {
+        let mut scene = Scene::new();
+        let status = scene.ok(&TOOL, r#"{"filePath":"/proc/self/status"}"#);
+        assert!(status.starts_with("1: Name:\t"), "{status}");
+        assert!(!status.contains("[lines"), "{status}");
+        let line = scene.ok(&TOOL, r#"{"filePath":"/proc/self/cmdline"}"#);
+        assert!(line.contains("␀"), "{line}");
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_without_opening_it() {
+        let mut scene = Scene::new();
+        signal::install();
+        let made = std::process::Command::new("mkfifo")
+            .arg(scene.path("fifo"))
+            .status();
+        assert!(made.unwrap().success());
+        let _socket = std::os::unix::net::UnixListener::bind(scene.path("socket")).unwrap();
+        for (path, want) in [
+            ("fifo", "fifo: is a named pipe, not a file"),
+            ("socket", "socket: is a socket, not a file"),
+            ("/dev/zero", "/dev/zero: is a device, not a file"),
+            ("", "filePath is empty"),
+            (
+                "fi\\u0000fo",
+                "fi\0fo: file name contained an unexpected NUL byte",
+            ),
+            ("fifo/x", "fifo/x: Not a directory"),
+        ] {
+            assert_eq!(
+                scene.error(&TOOL, &format!(r#"{{"filePath":"{path}"}}"#)),
+                want
+            );
+        }
+    }
+
+    #[test]
+    fn a_missing_file_is_told_in_the_systems_words_with_the_nearest_name() {
+        let mut scene = Scene::new();
+        scene.put("firewall", "");
+        std::fs::create_dir(scene.path("config")).unwrap();
+        let dir = scene.dir.display().to_string();
+        for (path, want) in [
+            ("firewal", format!("; did you mean {dir}/firewall?")),
+            ("zzz", String::new()),
+            (
+                "confg/network",
+                format!("; there is no directory {dir}/confg; did you mean {dir}/config?"),
+            ),
+            ("zzz/a/b", format!("; there is no directory {dir}/zzz")),
+        ] {
+            let got = scene.error(&TOOL, &format!(r#"{{"filePath":"{path}"}}"#));
+            assert_eq!(got, format!("{path}: No such file or directory{want}"));
+        }
+        let home = scene.error(&TOOL, r#"{"filePath":"~/.profile"}"#);
+        assert!(home.starts_with("~ is not expanded here; use /"), "{home}");
+        symlink("loop", scene.path("loop")).unwrap();
+        let got = scene.error(&TOOL, r#"{"filePath":"loop"}"#);
+        assert!(
+            got.starts_with("loop: Too many levels") || got.contains("Symbolic link loop"),
+            "{got}"
+        );
+    }
+
+    #[test]
+    fn directories_list() {
+        let mut scene = Scene::new();
+        assert_eq!(scene.ok(&TOOL, r#"{"filePath":"."}"#), "(empty directory)");
+        scene.put("b", "");
+        scene.put(".hidden", "");
+        std::fs::create_dir(scene.path("a")).unwrap();
+        symlink("/tmp/x", scene.path("link")).unwrap();
+        let want = ".hidden\na/\nb\nlink -> /tmp/x\n[directory, 4 entries]";
+        assert_eq!(scene.ok(&TOOL, r#"{"filePath":"."}"#), want);
+        for i in 0..4500 {
+            scene.put(&format!("a/{i:05}"), "");
+        }
+        let got = scene.ok(&TOOL, r#"{"filePath":"a"}"#);
+        assert!(
+            got.starts_with("00000\n00001\n") && got.contains("\n00999\n"),
+            "{got}"
+        );
+        assert!(
+            got.ends_with("[directory, the first 1000 of 4500 entries]"),
+            "{got}"
+        );
+        scene.output_limit = 500;
+        let got = scene.ok(&TOOL, r#"{"filePath":"a"}"#);
+        assert!(
+            got.len() <= 500 && got.contains("of 4500 entries]"),
+            "{got}"
+        );
+    }
+
+    #[test]
+    fn four_gigabytes_cost_little_time() {
+        let mut scene = Scene::new();
+        let path = scene.put("f", "line\n".repeat(5000));
+        let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+        file.set_len(4 << 30).unwrap();
+        let before = time::monotonic_ms();
+        let got = scene.ok(&TOOL, r#"{"filePath":"f","limit":2}"#);
+        assert!(got.starts_with("1: line\n2: line\n[lines 1-2 of "), "{got}");
+        assert!(
+            got.contains("5001; go on") || got.contains("more than 5000; go on"),
+            "{got}"
+        );
+        assert!(time::monotonic_ms() - before < 20_000);
+    }
+
+    #[test]
+    fn permission_errors_have_the_systems_text() {
+        let mut scene = Scene::new();
+        scene.put("f", "x");
+        let plan = fs::fault::Plan {
+            at: 1,
+            only: Some(fs::Op::Open),
+            errno: libc::EACCES,
+            forever: false,
+        };
+        let (got, _) = fs::fault::during(plan, || scene.error(&TOOL, r#"{"filePath":"f"}"#));
+        assert_eq!(got, "f: Permission denied");
+    }
 }

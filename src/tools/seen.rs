@@ -22,6 +22,7 @@ pub struct Seen {
 
 struct Entry {
     name: u64,
+    id: (u64, u64),
     size: u64,
     mtime: (i64, i64),
     hash: Option<u64>,
@@ -31,6 +32,10 @@ impl Seen {
     /// The model knows the file `path`, which exists, in the state `meta` with `size` bytes of content. `hash` is that
     /// of the whole content, if it was computed.
     pub fn note(&mut self, path: &[u8], meta: &Meta, size: u64, hash: Option<u64>) {
+        // A file of the kernel has another content each time, and a size only when read.
+        if meta.size == 0 && size > 0 {
+            return;
+        }
         let name = name(path);
         self.entries.retain(|e| e.name != name);
         if self.entries.len() >= MAX_FILES {
@@ -38,6 +43,7 @@ impl Seen {
         }
         self.entries.push(Entry {
             name,
+            id: meta.id,
             size,
             mtime: meta.mtime,
             hash,
@@ -62,15 +68,31 @@ impl Seen {
         let Some(entry) = self.entries.iter().find(|e| e.name == name) else {
             return Ok(false);
         };
-        if entry.size != meta.size {
-            return Ok(true);
+        // Our own write through a hard link's other name is no surprise either.
+        let others = self.entries.iter();
+        let others = others.filter(|e| e.id == meta.id && e.name != name);
+        let mut current = None;
+        for entry in std::iter::once(entry).chain(others) {
+            let same_time = entry.mtime == meta.mtime;
+            if entry.size != meta.size {
+                continue;
+            }
+            let same = match entry.hash {
+                None => same_time,
+                Some(_) if same_time && meta.size > SMALL => true,
+                Some(known) => {
+                    let now = match current {
+                        Some(now) => now,
+                        None => *current.insert(hash()?),
+                    };
+                    now == known
+                }
+            };
+            if same {
+                return Ok(false);
+            }
         }
-        let same_time = entry.mtime == meta.mtime;
-        match entry.hash {
-            None => Ok(!same_time),
-            Some(_) if same_time && meta.size > SMALL => Ok(false),
-            Some(known) => Ok(hash()? != known),
-        }
+        Ok(true)
     }
 }
 

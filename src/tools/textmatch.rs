@@ -1,7 +1,11 @@
 //! Finding the text an edit names, also when the model got its line ends, trailing blanks or indentation wrong: four
 //! levels, each only when the one before found nothing, and never a guess between two places.
 
+use super::indent::{self, Shift};
 use memchr::{memchr, memchr_iter, memmem, memrchr};
+
+/// Comparisons of lines after which a search gives up: thousands of equal lines in both texts would take minutes.
+pub(super) const FUEL: u32 = 20_000_000;
 
 /// How a text was found.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -68,7 +72,7 @@ pub fn find(text: &[u8], old: &[u8], all: bool) -> Result<Matches, Miss> {
     if !spans.is_empty() {
         return unique(text, Level::Blanks, spans, false, Shift::default());
     }
-    let (spans, shift) = by_indent(text, old);
+    let (spans, shift) = indent::find(text, old);
     if !spans.is_empty() {
         return unique(text, Level::Indent, spans, false, shift);
     }
@@ -111,17 +115,17 @@ fn exact(text: &[u8], old: &[u8], all: bool) -> Vec<(usize, usize)> {
     spans
 }
 
-fn is_blank(b: u8) -> bool {
+pub(super) fn is_blank(b: u8) -> bool {
     b == b' ' || b == b'\t'
 }
 
-fn trim_end(line: &[u8]) -> &[u8] {
+pub(super) fn trim_end(line: &[u8]) -> &[u8] {
     let blanks = line.iter().rev().take_while(|&&b| is_blank(b)).count();
     line.get(..line.len() - blanks).unwrap_or(line)
 }
 
 /// The lines of `text`, without their LF or CRLF; what follows the last line end comes last, even if empty.
-fn pieces(text: &[u8]) -> Vec<&[u8]> {
+pub(super) fn pieces(text: &[u8]) -> Vec<&[u8]> {
     let mut all: Vec<&[u8]> = text.split(|&b| b == b'\n').collect();
     let n = all.len() - 1;
     for piece in all.iter_mut().take(n) {
@@ -149,6 +153,7 @@ fn by_lines(text: &[u8], old: &[u8], blanks: bool, all: bool) -> Vec<(usize, usi
         first => first,
     };
     let finder = memmem::Finder::new(needle);
+    let mut fuel = FUEL;
     let mut spans = Vec::new();
     let mut from = 0;
     while let Some(i) = text.get(from..).and_then(|rest| finder.find(rest)) {
@@ -159,7 +164,7 @@ fn by_lines(text: &[u8], old: &[u8], blanks: bool, all: bool) -> Vec<(usize, usi
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             start = if blanks { trim_end(line) } else { line }.len();
         }
-        if let Some(end) = match_at(text, start, &pieces, blanks) {
+        if let Some(end) = match_at(text, start, &pieces, blanks, &mut fuel) {
             spans.push((start, end));
             if all {
                 from = from.max(end);
@@ -170,10 +175,17 @@ fn by_lines(text: &[u8], old: &[u8], blanks: bool, all: bool) -> Vec<(usize, usi
 }
 
 /// Where the match of `pieces` at `start` ends, if there is one.
-fn match_at(text: &[u8], start: usize, pieces: &[&[u8]], blanks: bool) -> Option<usize> {
+fn match_at(
+    text: &[u8],
+    start: usize,
+    pieces: &[&[u8]],
+    blanks: bool,
+    fuel: &mut u32,
+) -> Option<usize> {
     let mut rest = text.get(start..)?;
     let skip = |rest: &[u8]| rest.iter().take_while(|&&b| is_blank(b)).count();
     for (i, piece) in pieces.iter().enumerate() {
+        *fuel = fuel.checked_sub(1)?;
         let last = i + 1 == pieces.len();
         let wanted = if blanks { trim_end(piece) } else { piece };
         rest = rest.strip_prefix(wanted)?;
@@ -192,172 +204,6 @@ fn match_at(text: &[u8], start: usize, pieces: &[&[u8]], blanks: bool) -> Option
     Some(text.len() - rest.len())
 }
 
-/// A change of indentation: first tabs and spaces, then the leading part.
-#[derive(Default, Clone)]
-struct Shift {
-    tabs: Tabs,
-    from: Vec<u8>,
-    to: Vec<u8>,
-}
-
-/// How the model's tabs and spaces become the file's.
-#[derive(Default, Clone, Copy, PartialEq, Eq)]
-enum Tabs {
-    #[default]
-    Same,
-    /// So many spaces are a tab.
-    FromSpaces(usize),
-    /// A tab is so many spaces.
-    ToSpaces(usize),
-}
-
-const TABS: [Tabs; 8] = [
-    Tabs::FromSpaces(4),
-    Tabs::FromSpaces(8),
-    Tabs::FromSpaces(2),
-    Tabs::FromSpaces(3),
-    Tabs::ToSpaces(4),
-    Tabs::ToSpaces(8),
-    Tabs::ToSpaces(2),
-    Tabs::ToSpaces(3),
-];
-
-impl Tabs {
-    fn convert(self, indent: &[u8]) -> Vec<u8> {
-        match self {
-            Tabs::Same => indent.to_vec(),
-            Tabs::FromSpaces(n) => {
-                let spaces = indent.iter().take_while(|&&b| b == b' ').count();
-                let mut out = vec![b'\t'; spaces / n];
-                // Spaces that are no full tab, or follow one, stay.
-                out.extend_from_slice(indent.get(spaces / n * n..).unwrap_or_default());
-                out
-            }
-            Tabs::ToSpaces(n) => {
-                let mut out = Vec::new();
-                for &b in indent {
-                    out.resize(out.len() + if b == b'\t' { n } else { 1 }, b' ');
-                }
-                out
-            }
-        }
-    }
-}
-
-fn split_indent(line: &[u8]) -> (&[u8], &[u8]) {
-    line.split_at(line.iter().take_while(|&&b| is_blank(b)).count())
-}
-
-/// Places where all lines of `old` stand with another indentation, and the shift of the last. Of the rules that fit a
-/// place, one that explains its indentation by tabs and spaces alone is taken first.
-fn by_indent(text: &[u8], old: &[u8]) -> (Vec<(usize, usize)>, Shift) {
-    let mut lines = pieces(old);
-    let whole = lines.len() > 1 && lines.last().is_some_and(|l| l.is_empty());
-    if whole {
-        lines.pop();
-    }
-    let lines: Vec<(&[u8], &[u8])> = lines
-        .into_iter()
-        .map(|l| split_indent(trim_end(l)))
-        .collect();
-    let mut spans = Vec::new();
-    let mut found = Shift::default();
-    // Most failures end here: no place has the same words.
-    for start in same_words(text, &lines) {
-        let rules = TABS.iter().map(|&t| (t, true));
-        let rules = rules.chain([(Tabs::Same, false)]);
-        for (tabs, in_place) in rules.chain(TABS.iter().map(|&t| (t, false))) {
-            let indents: Vec<Vec<u8>> = lines.iter().map(|l| tabs.convert(l.0)).collect();
-            if let Some((end, from, to)) = indented_at(text, start, &lines, &indents, whole)
-                && (!in_place || from == to)
-            {
-                spans.push((start, end));
-                found = Shift { tabs, from, to };
-                break;
-            }
-        }
-    }
-    (spans, found)
-}
-
-/// A line of `text` from `at`: without its end, and where the next begins.
-fn line_at(text: &[u8], at: usize) -> Option<(&[u8], usize)> {
-    let rest = text.get(at..).filter(|r| !r.is_empty())?;
-    match memchr(b'\n', rest) {
-        Some(i) => {
-            let line = rest.get(..i)?;
-            Some((line.strip_suffix(b"\r").unwrap_or(line), at + i + 1))
-        }
-        None => Some((rest, text.len())),
-    }
-}
-
-/// The starts of lines from which on all lines say the same but for blanks around them.
-fn same_words(text: &[u8], lines: &[(&[u8], &[u8])]) -> Vec<usize> {
-    let mut places = Vec::new();
-    let mut start = 0;
-    while let Some((_, next)) = line_at(text, start) {
-        let mut at = start;
-        let same = lines.iter().all(|want| match line_at(text, at) {
-            Some((line, next)) => {
-                at = next;
-                split_indent(trim_end(line)).1 == want.1
-            }
-            None => false,
-        });
-        if same {
-            places.push(start);
-        }
-        start = next;
-    }
-    places
-}
-
-/// Whether one shift explains the indentation of all lines from `start` on: where they end, and what becomes what.
-fn indented_at(
-    text: &[u8],
-    start: usize,
-    lines: &[(&[u8], &[u8])],
-    indents: &[Vec<u8>],
-    whole: bool,
-) -> Option<(usize, Vec<u8>, Vec<u8>)> {
-    let filled = || lines.iter().enumerate().filter(|(_, l)| !l.1.is_empty());
-    let least = filled().min_by_key(|&(i, _)| indents.get(i).map_or(0, Vec::len))?;
-    let from = indents.get(least.0)?;
-    let mut to: Option<&[u8]> = None;
-    // The least indented line fixes the shift, so it is looked up first.
-    let mut at = start;
-    for i in 0..=least.0 {
-        let (line, next) = line_at(text, at)?;
-        if i == least.0 {
-            to = Some(split_indent(line).0);
-        }
-        at = next;
-    }
-    let to = to?;
-    let (mut at, mut end) = (start, start);
-    for (i, (_, words)) in lines.iter().enumerate() {
-        let (line, next) = line_at(text, at)?;
-        let shown = trim_end(line);
-        end = at + shown.len();
-        if !words.is_empty() {
-            let more = split_indent(shown).0.strip_prefix(to)?;
-            if indents.get(i)?.strip_prefix(from.as_slice())? != more {
-                return None;
-            }
-        }
-        at = next;
-    }
-    if whole {
-        // The last line end belongs to the match, so it must be there.
-        if text.get(at.wrapping_sub(1)) != Some(&b'\n') {
-            return None;
-        }
-        end = at;
-    }
-    Some((end, from.clone(), to.to_vec()))
-}
-
 impl Matches {
     /// `new` as it goes into the file in place of `old` at a match that starts at byte `start`: indented like the match,
     /// with the line ends used there.
@@ -366,28 +212,7 @@ impl Matches {
         if self.level != Level::Indent {
             return fit_newlines(new, self.level, old, crlf);
         }
-        let mut out = Vec::with_capacity(new.len() + 64);
-        for line in new.split_inclusive(|&b| b == b'\n') {
-            let (indent, words) = split_indent(line);
-            if words.trim_ascii().is_empty() {
-                out.extend_from_slice(line);
-                continue;
-            }
-            let indent = self.shift.tabs.convert(indent);
-            match indent.strip_prefix(self.shift.from.as_slice()) {
-                Some(more) => {
-                    out.extend_from_slice(&self.shift.to);
-                    out.extend_from_slice(more);
-                }
-                // Less indented than anything in oldString: as much less than the file's lines.
-                None => {
-                    let less = self.shift.from.len().saturating_sub(indent.len());
-                    let keep = self.shift.to.len().saturating_sub(less);
-                    out.extend_from_slice(self.shift.to.get(..keep).unwrap_or_default());
-                }
-            }
-            out.extend_from_slice(words);
-        }
+        let out = self.shift.apply(new);
         fit_newlines(&out, self.level, old, crlf)
     }
 }
