@@ -8,8 +8,6 @@
 use super::parse::Look;
 use super::prog::{Inst, Prog};
 
-/// Bytes of states kept; over it, all are forgotten and made again.
-const CACHE: usize = 64 * 1024;
 /// Bytes a state takes besides its list and transitions.
 const OVERHEAD: usize = size_of::<State>();
 
@@ -51,6 +49,8 @@ pub struct Dfa {
     stack: Vec<u16>,
     /// Two bits an address: followed, listed in `next`.
     marks: Vec<u8>,
+    /// Bytes of states kept; over it, all are forgotten and made again.
+    pub cache: usize,
 }
 
 impl Dfa {
@@ -84,6 +84,7 @@ impl Dfa {
             buckets: [0; 256],
             next: Vec::new(),
             stack: Vec::new(),
+            cache: 64 * 1024,
         };
         dfa.flush();
         dfa
@@ -228,7 +229,7 @@ impl Dfa {
         }
         let size = 2 * (self.table.len() + self.lists.len() + self.next.len())
             + OVERHEAD * self.states.len();
-        let kept = size <= CACHE;
+        let kept = size <= self.cache;
         if !kept {
             self.flush();
         }

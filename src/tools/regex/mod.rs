@@ -137,3 +137,185 @@ impl Literal<'_> {
         self.run.clear();
     }
 }
+
+#[cfg(test)]
+mod differential;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(pattern: &str, hay: &[u8]) -> Vec<(usize, usize)> {
+        let mut re = Regex::new(pattern, false).unwrap_or_else(|e| panic!("{pattern}: {e}"));
+        let (mut spans, mut at) = (Vec::new(), 0);
+        while let Some((s, e)) = re.find_at(hay, at) {
+            spans.push((s, e));
+            at = if e > s { e } else { e + 1 };
+        }
+        spans
+    }
+
+    #[test]
+    fn spans() {
+        let table: &[(&str, &[u8], &[(usize, usize)])] = &[
+            ("b", b"abcb", &[(1, 2), (3, 4)]),
+            ("", b"ab", &[(0, 0), (1, 1), (2, 2)]),
+            ("sam|samwise", b"samwise", &[(0, 3)]),
+            ("samwise|sam", b"samwise", &[(0, 7)]),
+            ("a*?b", b"aab b", &[(0, 3), (4, 5)]),
+            ("a{2,3}", b"aaaaa", &[(0, 3), (3, 5)]),
+            ("a{2,3}?", b"aaaaa", &[(0, 2), (2, 4)]),
+            ("a{2,}", b"aaaaa a", &[(0, 5)]),
+            ("(?:ab){2}", b"ababab", &[(0, 4)]),
+            ("x{0}y", b"xy", &[(1, 2)]),
+            (".", "é\n€😀".as_bytes(), &[(0, 2), (3, 6), (6, 10)]),
+            (".", b"\xC3\xFF\xED\xA0\x80\xF4\x90\x80\x80a", &[(9, 10)]),
+            ("[^a]", b"a\xC3\xA9\xC3\n", &[(1, 3), (4, 5)]),
+            ("[α-ω]+", "Αβγ δ".as_bytes(), &[(2, 6), (7, 9)]),
+            ("^a|b$", b"aabb", &[(0, 1), (3, 4)]),
+            ("^", b"a\nb", &[(0, 0)]),
+            ("$", b"a\n", &[(2, 2)]),
+            (r"\bfoo\b", b"foo _foo foo-", &[(0, 3), (9, 12)]),
+            (r"\B", b"ab", &[(1, 1)]),
+            (r"\b", "aé".as_bytes(), &[(0, 0), (1, 1)]),
+            (r"\d+\s\w+\D\S\W", b"12\tab_1.,;", &[(0, 10)]),
+            (r"[\d\-x]+", b"a1-x", &[(1, 4)]),
+            (r"[]a]+[^]a]", b"]a]b", &[(0, 4)]),
+            (r"[a-]+[[]", b"-a[", &[(0, 3)]),
+            (r"[[:alpha:]_]+[[:^digit:][:punct:]]", b"1a_b;", &[(1, 5)]),
+            (
+                r"\x41\x{20ac}\u20ac\.\-\/\n",
+                "A€€.-/\n".as_bytes(),
+                &[(0, 11)],
+            ),
+            ("fn main() {", b"", &[]),
+            (r"main\(\) {", b"fn main() {", &[(3, 11)]),
+            ("a{,2}{b}{1,2,3}", b"a{,2}{b}{1,2,3}", &[(0, 15)]),
+            ("(?i)straße", "STRAßE".as_bytes(), &[(0, 7)]),
+            ("(a*)*b", b"aab", &[(0, 3)]),
+            ("(|a)*", b"aa", &[(0, 0), (1, 1), (2, 2)]),
+            ("(|a)+b", b"aab", &[(0, 3)]),
+            ("(?:a|)+?b|^*$", b"ab", &[(0, 2), (2, 2)]),
+            (r"[^\d\D]|a", b"za", &[(1, 2)]),
+        ];
+        for (pattern, hay, right) in table {
+            assert_eq!(all(pattern, hay), *right, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn errors_name_the_construct() {
+        let long = "a".repeat(9000);
+        let deep = "(".repeat(200);
+        let many = format!("(?:{}){{9}}", "[aα€]".repeat(700));
+        let table: &[(&str, &str)] = &[
+            ("(?=a)", "look-ahead (?= is not supported"),
+            ("x(?!a)", "look-ahead (?! is not supported"),
+            ("(?<=a)", "look-behind (?<= is not supported"),
+            ("(?<!a)", "look-behind (?<! is not supported"),
+            ("(?>a)", "atomic group (?> is not supported"),
+            ("(?P<n>a)", "named group (?P< is not supported"),
+            ("(?<n>a)", "named group (?< is not supported"),
+            (
+                "a(?i)b",
+                "(?i is not supported: groups are ( and (?:, the only flag is (?i) at the very start",
+            ),
+            ("(?m)^a", "(?m is not supported"),
+            (r"(a)\1", r"back-reference \1 is not supported"),
+            (r"\k<n>", r"back-reference \k is not supported"),
+            (r"\pL", r"Unicode class \p is not supported"),
+            (r"\<a", r"word boundary \< is not supported: use \b"),
+            (r"\Ka", r"escape \K is not supported"),
+            ("*a", "nothing to repeat before *"),
+            ("a|+", "nothing to repeat before +"),
+            ("({2,3})", "nothing to repeat before {2,3}"),
+            ("a++", "+ after a quantifier is not supported"),
+            ("a**", "* after a quantifier is not supported"),
+            ("a{2}{3}", "{3} after a quantifier is not supported"),
+            ("a{3,2}", "{3,2} has its bounds the wrong way round"),
+            ("a{5000}", "{5000} repeats more than 1000 times"),
+            ("a{1,99999999999999999999}", "repeats more than 1000 times"),
+            ("(a", "unbalanced ("),
+            ("a)", "unbalanced )"),
+            ("[a", "unbalanced ["),
+            ("[]", "unbalanced ["),
+            ("[^", "unbalanced ["),
+            ("[z-a]", "z-a in a class is not a range"),
+            (r"[a-\d]", r"a-\d in a class is not a range"),
+            (r"[\b]", r"\b \B \A \z mean nothing inside a class"),
+            ("[[:word:]]", "class [:word:] is not supported"),
+            ("a\\", "\\ at the end"),
+            (r"\xZZ", r"\x and \u need"),
+            (r"\x{110000}", r"\x and \u need"),
+            (r"\ud800", r"\x and \u need"),
+            (r"\x{", r"\x and \u need"),
+            (&long, "longer than 8192 bytes"),
+            (&deep, "nested more than 100 deep"),
+            (&many, "too large"),
+            ("((a{100}){100}){100}", "too large"),
+            ("((((){1000}){1000}){1000}){1000}", "too large"),
+        ];
+        for (pattern, part) in table {
+            match Regex::new(pattern, false) {
+                Ok(_) => panic!("{pattern} was accepted"),
+                Err(e) => assert!(e.contains(part), "{pattern}: {e}"),
+            }
+        }
+    }
+
+    #[test]
+    fn literals() {
+        for (pattern, literal, exact) in [
+            ("foo", "foo", true),
+            ("f(?:o)ö", "foö", true),
+            (r"a\.b", "a.b", true),
+            ("(?i)foo1", "1", false),
+            ("(?i)12", "12", true),
+            ("", "", false),
+            ("^foo$", "foo", false),
+            ("x*foo|b", "", false),
+            ("fo+bar[xy]zu?", "bar", false),
+            ("(abc){2}d", "abc", false),
+            ("[a]b", "ab", true),
+            ("ab{0}cde?", "cd", false),
+        ] {
+            let re = Regex::new(pattern, false).unwrap();
+            let found = re.literal().unwrap_or_default();
+            assert_eq!(
+                (found, re.is_literal()),
+                (literal.as_bytes(), exact),
+                "{pattern}"
+            );
+        }
+    }
+
+    /// Every letter of the alphabets whose case is folded, against the reference. Left out: letters it also folds
+    /// across alphabets or three ways.
+    #[test]
+    fn case() {
+        let letters = (0x41..0x530).filter_map(char::from_u32);
+        let odd = "ksåßµſDŽDždžLJLjljNJNjnjDZDzdzβεθικμπρςσφϐϑϕϖϰϱϵιϴBEΘIKMPΡΣΦΒΕΙΚΜΠΡωΩİı";
+        let skip = |c: char| matches!(c as u32, 0x180..=0x385 | 0x3CF..=0x3FF | 0x3AA..=0x3B0 | 0x482..=0x489);
+        let hay: String = letters.collect();
+        for c in hay
+            .chars()
+            .filter(|&c| !skip(c) && !odd.to_uppercase().contains(c) && !odd.contains(c))
+        {
+            if !c.is_alphabetic() && c != '@' && c != '[' {
+                continue;
+            }
+            let theirs =
+                regex::bytes::Regex::new(&format!("(?i){}", regex::escape(&c.to_string())))
+                    .unwrap();
+            let right: Vec<_> = theirs
+                .find_iter(hay.as_bytes())
+                .map(|m| (m.start(), m.end()))
+                .collect();
+            let mine = all(&format!("(?i)[{c}]"), hay.as_bytes());
+            assert_eq!(mine, right, "{c} {:x}", c as u32);
+        }
+        let mut re = Regex::new("[a-fα-γ]+X", true).unwrap();
+        assert!(re.is_match("FaΑΓβx".as_bytes()));
+        assert!(!Regex::new("[^a]", true).unwrap().is_match(b"aA"));
+    }
+}

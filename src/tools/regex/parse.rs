@@ -118,7 +118,7 @@ const SETS: [(&str, Pairs); 14] = [
 ];
 
 /// Upper-case letters (first, last) and the way to their lower case; 1 stands for pairs of neighbours.
-const FOLDS: [(u16, u16, u16); 20] = [
+const FOLDS: [(u16, u16, u16); 22] = [
     (0x41, 0x5A, 32),
     (0xC0, 0xD6, 32),
     (0xD8, 0xDE, 32),
@@ -138,11 +138,13 @@ const FOLDS: [(u16, u16, u16); 20] = [
     (0x410, 0x42F, 32),
     (0x460, 0x481, 1),
     (0x48A, 0x4BF, 1),
+    (0x4C0, 0x4C0, 15),
+    (0x4C1, 0x4CE, 1),
     (0x4D0, 0x52F, 1),
 ];
 
 /// Group openings that are refused: what follows `(`, and its name.
-const REFUSED: [(&str, &str); 10] = [
+const REFUSED: [(&str, &str); 9] = [
     ("?=", "look-ahead"),
     ("?!", "look-ahead"),
     ("?<=", "look-behind"),
@@ -152,7 +154,6 @@ const REFUSED: [(&str, &str); 10] = [
     ("?P=", "back-reference"),
     ("?P<", "named group"),
     ("?<", "named group"),
-    ("?i)", "anywhere but at the start of the pattern,"),
 ];
 
 impl Parser<'_> {
@@ -291,7 +292,7 @@ impl Parser<'_> {
             }
             let shown: String = self.rest.chars().take(2).collect();
             return Err(format!(
-                "({shown} is not supported: groups are ( and (?:, the only flag is (?i) at the start"
+                "({shown} is not supported: groups are ( and (?:, the only flag is (?i) at the very start"
             ));
         }
         if self.depth == MAX_DEPTH {
