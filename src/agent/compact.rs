@@ -48,7 +48,11 @@ impl Agent {
         if self.counted > 0 {
             return self.counted + estimate(bytes.saturating_sub(self.counted_bytes));
         }
-        let live = self.session.conversation.bytes_from(self.session.context_from()).len();
+        let live = self
+            .session
+            .conversation
+            .bytes_from(self.session.context_from())
+            .len();
         estimate(live + self.system.len() + self.schemas.len())
     }
 
@@ -62,10 +66,14 @@ impl Agent {
         text.extend_from_slice(kept);
         text.extend_from_slice(b"\n[Go on with it.]");
         self.session.push_user(&text);
-        self.session.set_context_from(self.session.conversation.len() - 1);
+        self.session
+            .set_context_from(self.session.conversation.len() - 1);
         self.counted = 0;
         self.nudged = false;
-        front.event(&Event::Compaction { before, after: self.context_tokens() });
+        front.event(&Event::Compaction {
+            before,
+            after: self.context_tokens(),
+        });
     }
 
     /// Compacts without the model having asked for it: has it write a summary of the digested conversation; if even that
@@ -76,9 +84,19 @@ impl Agent {
         let ask = [&digest[..], b"\n\n", ASK.as_bytes()].concat();
         let mut request = Vec::new();
         message::user(&mut request, &ask);
-        let messages =
-            [Message { json: &self.system, origin: 0 }, Message { json: &request, origin: 0 }];
-        let reply = self.client.complete(&messages, None, &[], &mut Silent { front });
+        let messages = [
+            Message {
+                json: &self.system,
+                origin: 0,
+            },
+            Message {
+                json: &request,
+                origin: 0,
+            },
+        ];
+        let reply = self
+            .client
+            .complete(&messages, None, &[], &mut Silent { front });
         let summary = match reply {
             Ok(reply) if !reply.content.is_empty() => {
                 if let Some(usage) = reply.usage {
@@ -105,25 +123,43 @@ impl Agent {
     fn digest(&self) -> Vec<u8> {
         let room = (self.config.context_limit as usize).saturating_mul(7) / 4;
         let mut out = Vec::new();
-        for text in self.session.conversation.iter_from(self.session.context_from()) {
+        for text in self
+            .session
+            .conversation
+            .iter_from(self.session.context_from())
+        {
             let Ok(m) = parse(text) else { continue };
             let role = m.get_string("role").unwrap_or_default();
             if role == "system" {
                 continue;
             }
-            let content = m.get("content").and_then(|c| c.text()).map(|t| t.bytes()).unwrap_or_default();
+            let content = m
+                .get("content")
+                .and_then(|c| c.text())
+                .map(|t| t.bytes())
+                .unwrap_or_default();
             out.extend_from_slice(role.as_bytes());
             out.extend_from_slice(b": ");
             let short = role == "tool" && content.len() > DIGEST;
-            out.extend_from_slice(if short { &content[..crate::text::complete_utf8_len(&content[..DIGEST])] } else { &content });
+            out.extend_from_slice(if short {
+                &content[..crate::text::complete_utf8_len(&content[..DIGEST])]
+            } else {
+                &content
+            });
             if short {
                 out.extend_from_slice(b"...");
             }
             for call in m.get("tool_calls").into_iter().flat_map(|c| c.items()) {
                 let function = call.get("function");
-                let part = |name| function.and_then(|f| f.get_string(name)).unwrap_or_default();
+                let part = |name| {
+                    function
+                        .and_then(|f| f.get_string(name))
+                        .unwrap_or_default()
+                };
                 let arguments = part("arguments");
-                let cut = crate::text::complete_utf8_len(&arguments.as_bytes()[..arguments.len().min(DIGEST)]);
+                let cut = crate::text::complete_utf8_len(
+                    &arguments.as_bytes()[..arguments.len().min(DIGEST)],
+                );
                 out.extend_from_slice(b"\n  called ");
                 out.extend_from_slice(part("name").as_bytes());
                 out.push(b' ');
@@ -134,7 +170,10 @@ impl Agent {
         if out.len() > room {
             // The newest part is what the work goes on from.
             let cut = out.len() - room;
-            let cut = out[cut..].iter().position(|&b| b == b'\n').map_or(cut, |i| cut + i + 1);
+            let cut = out[cut..]
+                .iter()
+                .position(|&b| b == b'\n')
+                .map_or(cut, |i| cut + i + 1);
             out.drain(..cut);
         }
         out

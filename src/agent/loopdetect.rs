@@ -37,7 +37,11 @@ impl LoopDetect {
     /// Counts one call and its result.
     pub fn record(&mut self, name: &str, arguments: &[u8], is_error: bool) {
         let signature = signature(name, arguments);
-        self.repeats = if signature == self.last { self.repeats + 1 } else { 1 };
+        self.repeats = if signature == self.last {
+            self.repeats + 1
+        } else {
+            1
+        };
         self.last = signature;
         self.errors = if is_error { self.errors + 1 } else { 0 };
     }
@@ -53,7 +57,11 @@ impl LoopDetect {
             self.warned = false;
             return Verdict::Fine;
         };
-        if std::mem::replace(&mut self.warned, true) { Verdict::Halt(pattern) } else { Verdict::Warn(pattern) }
+        if std::mem::replace(&mut self.warned, true) {
+            Verdict::Halt(pattern)
+        } else {
+            Verdict::Warn(pattern)
+        }
     }
 }
 
@@ -72,7 +80,8 @@ fn signature(name: &str, arguments: &[u8]) -> u64 {
 fn canonical(value: Value, w: &mut Writer) {
     match value.kind() {
         Kind::Object => {
-            let mut entries: Vec<(Vec<u8>, Value)> = value.entries().map(|(k, v)| (k.bytes(), v)).collect();
+            let mut entries: Vec<(Vec<u8>, Value)> =
+                value.entries().map(|(k, v)| (k.bytes(), v)).collect();
             entries.sort_by(|a, b| a.0.cmp(&b.0));
             w.open(b'{');
             for (key, member) in entries {
@@ -107,11 +116,21 @@ mod tests {
     #[test]
     fn three_equal_calls_warn_then_halt() {
         let mut d = LoopDetect::default();
-        let seen = ["{\"a\":1,\"b\":[1,2]}", "{ \"b\": [1, 2], \"a\": 1 }", "{\"a\":1,\"b\":[1,2]}", "{\"a\":1,\"b\":[1,2]}"]
-            .map(|a| step(&mut d, a, false));
+        let seen = [
+            "{\"a\":1,\"b\":[1,2]}",
+            "{ \"b\": [1, 2], \"a\": 1 }",
+            "{\"a\":1,\"b\":[1,2]}",
+            "{\"a\":1,\"b\":[1,2]}",
+        ]
+        .map(|a| step(&mut d, a, false));
         assert_eq!(
             seen,
-            [Verdict::Fine, Verdict::Fine, Verdict::Warn(Pattern::Repeat), Verdict::Halt(Pattern::Repeat)]
+            [
+                Verdict::Fine,
+                Verdict::Fine,
+                Verdict::Warn(Pattern::Repeat),
+                Verdict::Halt(Pattern::Repeat)
+            ]
         );
     }
 
@@ -126,22 +145,36 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(step(&mut d, "{\"x\":2}", false), Verdict::Fine);
         }
-        assert_eq!(step(&mut d, "{\"x\":2}", false), Verdict::Warn(Pattern::Repeat));
+        assert_eq!(
+            step(&mut d, "{\"x\":2}", false),
+            Verdict::Warn(Pattern::Repeat)
+        );
     }
 
     #[test]
     fn array_order_and_raw_text_count() {
         assert_ne!(signature("t", b"[1,2]"), signature("t", b"[2,1]"));
         assert_ne!(signature("t", b"{cut"), signature("t", b"{cut "));
-        assert_eq!(signature("t", b"{\"a\":\"\\u0041\"}"), signature("t", b"{\"a\":\"A\"}"));
+        assert_eq!(
+            signature("t", b"{\"a\":\"\\u0041\"}"),
+            signature("t", b"{\"a\":\"A\"}")
+        );
     }
 
     #[test]
     fn four_errors_in_a_row() {
         let mut d = LoopDetect::default();
-        let verdicts: Vec<_> = (0..5).map(|i| step(&mut d, &format!("{{\"n\":{i}}}"), true)).collect();
+        let verdicts: Vec<_> = (0..5)
+            .map(|i| step(&mut d, &format!("{{\"n\":{i}}}"), true))
+            .collect();
         assert_eq!(verdicts[2], Verdict::Fine);
-        assert_eq!(verdicts[3..], [Verdict::Warn(Pattern::Errors), Verdict::Halt(Pattern::Errors)]);
+        assert_eq!(
+            verdicts[3..],
+            [
+                Verdict::Warn(Pattern::Errors),
+                Verdict::Halt(Pattern::Errors)
+            ]
+        );
         assert_eq!(step(&mut d, "{\"n\":9}", false), Verdict::Fine);
     }
 

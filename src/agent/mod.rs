@@ -161,8 +161,15 @@ pub fn schemas<'a>(tools: impl Iterator<Item = &'a Tool>) -> Vec<u8> {
     let mut w = Writer::new();
     w.open(b'[');
     for tool in tools {
-        w.open(b'{').key("type").str("function").key("function").open(b'{');
-        w.key("name").str(tool.name).key("description").str(tool.description);
+        w.open(b'{')
+            .key("type")
+            .str("function")
+            .key("function")
+            .open(b'{');
+        w.key("name")
+            .str(tool.name)
+            .key("description")
+            .str(tool.description);
         w.key("parameters").open(b'{').key("type").str("object");
         w.key("properties").raw(tool.properties.as_bytes());
         w.key("required").open(b'[');

@@ -30,7 +30,11 @@ const MODES: &[(&str, Mode, &str)] = &[
         Mode::Architect,
         "Mode architect: read anything, write only Markdown files (.md, .markdown, .txt). Produce plans and documents, not code changes.\n",
     ),
-    ("ask", Mode::Ask, "Mode ask: answer questions; nothing can be changed.\n"),
+    (
+        "ask",
+        Mode::Ask,
+        "Mode ask: answer questions; nothing can be changed.\n",
+    ),
     (
         "debug",
         Mode::Debug,
@@ -41,7 +45,11 @@ const MODES: &[(&str, Mode, &str)] = &[
         Mode::Orchestrator,
         "Mode orchestrator: split the work into small independent tasks, do them one after the other and check each.\n",
     ),
-    ("plan", Mode::Plan, "Only reading tools are available: research, then give a plan or an answer.\n"),
+    (
+        "plan",
+        Mode::Plan,
+        "Only reading tools are available: research, then give a plan or an answer.\n",
+    ),
 ];
 
 impl Mode {
@@ -83,7 +91,10 @@ impl Mode {
         let real = fs::real_target(path);
         let name = real.rsplit(|&b| b == b'/').next().unwrap_or_default();
         let ok = name.iter().rposition(|&b| b == b'.').is_some_and(|dot| {
-            dot > 0 && ["md", "markdown", "txt"].iter().any(|e| name[dot + 1..].eq_ignore_ascii_case(e.as_bytes()))
+            dot > 0
+                && ["md", "markdown", "txt"]
+                    .iter()
+                    .any(|e| name[dot + 1..].eq_ignore_ascii_case(e.as_bytes()))
         });
         (!ok).then_some("architect mode writes only Markdown files (.md, .markdown, .txt)")
     }
@@ -114,7 +125,11 @@ mod tests {
             ("dangling.md", false),
             ("x.md/../prog.sh", false),
         ] {
-            assert_eq!(Mode::Architect.refuses_write(&path(name)).is_none(), allowed, "{name}");
+            assert_eq!(
+                Mode::Architect.refuses_write(&path(name)).is_none(),
+                allowed,
+                "{name}"
+            );
             assert_eq!(Mode::Code.refuses_write(&path(name)), None);
         }
     }

@@ -122,16 +122,22 @@ impl Agent {
                         self.session.push_user(text.as_bytes());
                         continue;
                     }
-                    Finish::Length => front.event(&Event::Warning("the answer is cut: the model hit its token limit")),
-                    Finish::ContentFilter => {
-                        front.event(&Event::Warning("the provider's content filter stopped the answer"))
-                    }
+                    Finish::Length => front.event(&Event::Warning(
+                        "the answer is cut: the model hit its token limit",
+                    )),
+                    Finish::ContentFilter => front.event(&Event::Warning(
+                        "the provider's content filter stopped the answer",
+                    )),
                     Finish::Stop | Finish::ToolCalls => {}
                 }
                 if done.answer.is_empty() {
                     return Ending::Empty;
                 }
-                return if refused { Ending::Refused } else { Ending::Finished };
+                return if refused {
+                    Ending::Refused
+                } else {
+                    Ending::Finished
+                };
             }
             done.answer.clear();
             self.save_step(front);
@@ -168,11 +174,19 @@ impl Agent {
                 ending = Some(interrupted());
             }
             if let Some(ending) = ending {
-                let text = if ending == Ending::Stopped { STOPPED } else { CANCELLED };
+                let text = if ending == Ending::Stopped {
+                    STOPPED
+                } else {
+                    CANCELLED
+                };
                 self.session.push_result(&call.id, text);
                 continue;
             }
-            front.event(&Event::ToolCall { id: &call.id, name: &call.name, arguments: &call.arguments });
+            front.event(&Event::ToolCall {
+                id: &call.id,
+                name: &call.name,
+                arguments: &call.arguments,
+            });
             let started = time::monotonic_ms();
             let mut output = match self.call(call, front) {
                 Called::Done(output) => output,
@@ -182,14 +196,21 @@ impl Agent {
                 }
                 Called::Stop => {
                     ending = Some(Ending::Stopped);
-                    Output { ok: false, text: STOPPED.to_vec() }
+                    Output {
+                        ok: false,
+                        text: STOPPED.to_vec(),
+                    }
                 }
             };
             let tool = tools::find(&call.name);
             if tool.is_some_and(|t| t.run.is_none()) && output.ok {
                 compacted = Some(std::mem::replace(&mut output.text, b"compacted".to_vec()));
             }
-            detector.record(&call.name, &call.arguments, output.text.starts_with(b"error: "));
+            detector.record(
+                &call.name,
+                &call.arguments,
+                output.text.starts_with(b"error: "),
+            );
             if i + 1 == calls.len() && compacted.is_none() {
                 self.nudge(&mut output.text);
             }
@@ -218,14 +239,31 @@ impl Agent {
             return error(fault.clone());
         }
         let Some(tool) = tools::find(&call.name).filter(|t| self.offers(t)) else {
-            let names = self.offered().map(|t| t.name).collect::<Vec<_>>().join(", ");
-            return error(format!("there is no tool {}; there are: {names}", call.name));
+            let names = self
+                .offered()
+                .map(|t| t.name)
+                .collect::<Vec<_>>()
+                .join(", ");
+            return error(format!(
+                "there is no tool {}; there are: {names}",
+                call.name
+            ));
         };
         let args = match json::parse(&call.arguments) {
             Ok(args) => args,
-            Err(e) => return error(format!("the arguments are not valid JSON: {} at byte {}", e.what, e.at)),
+            Err(e) => {
+                return error(format!(
+                    "the arguments are not valid JSON: {} at byte {}",
+                    e.what, e.at
+                ));
+            }
         };
-        let missing: Vec<&str> = tool.required.iter().copied().filter(|name| args.get(name).is_none()).collect();
+        let missing: Vec<&str> = tool
+            .required
+            .iter()
+            .copied()
+            .filter(|name| args.get(name).is_none())
+            .collect();
         if !missing.is_empty() {
             return error(format!("missing argument: {}", missing.join(", ")));
         }
@@ -251,11 +289,20 @@ impl Agent {
     }
 
     /// Mode, permission, danger gate, question.
-    fn permit(&mut self, tool: &Tool, args: &Value, call: &Call, front: &mut dyn Front) -> Result<(), Called> {
+    fn permit(
+        &mut self,
+        tool: &Tool,
+        args: &Value,
+        call: &Call,
+        front: &mut dyn Front,
+    ) -> Result<(), Called> {
         let refuse = |text: String| Err(Called::Done(Output::error(text)));
         let subject = args.get_string(tool.label).unwrap_or_default();
         if let Some(parameter) = tool.writes {
-            let path = fs::join(&self.cwd, args.get_string(parameter).unwrap_or_default().as_bytes());
+            let path = fs::join(
+                &self.cwd,
+                args.get_string(parameter).unwrap_or_default().as_bytes(),
+            );
             if let Some(why) = self.mode.refuses_write(&path) {
                 return refuse(format!("refused: {why}"));
             }
@@ -273,18 +320,34 @@ impl Agent {
         };
         let mut dangerous = false;
         if reason.is_empty() && tool.name == "bash" {
-            let workdir = fs::join(&self.cwd, args.get_string("workdir").unwrap_or_default().as_bytes());
-            if let Some(why) = danger::check(subject.as_bytes(), &workdir, &self.user_home, &mut self.danger_patterns) {
-                reason = why;
+            let workdir = fs::join(
+                &self.cwd,
+                args.get_string("workdir").unwrap_or_default().as_bytes(),
+            );
+            let patterns = &mut self.danger_patterns;
+            let mut matches =
+                |command: &[u8]| patterns.iter_mut().position(|p| p.is_match(command));
+            if let Some(why) =
+                danger::danger(subject.as_bytes(), &workdir, &self.user_home, &mut matches)
+            {
+                reason = String::from_utf8_lossy(&why).into_owned();
                 dangerous = true;
             }
         }
         if reason.is_empty() {
             return Ok(());
         }
-        let question =
-            Question { id: &call.id, tool: tool.name, reason: &reason, detail: subject.as_bytes() };
-        let decision = if self.unattended { Decision::Unattended } else { front.approve(&question) };
+        let question = Question {
+            id: &call.id,
+            tool: tool.name,
+            reason: &reason,
+            detail: subject.as_bytes(),
+        };
+        let decision = if self.unattended {
+            Decision::Unattended
+        } else {
+            front.approve(&question)
+        };
         let word = match decision {
             Decision::Yes => "yes",
             Decision::No => "no",
@@ -292,7 +355,11 @@ impl Agent {
             Decision::Stop => "stop",
             Decision::Unattended => "refused",
         };
-        front.event(&Event::Approval { id: &call.id, reason: &reason, decision: word });
+        front.event(&Event::Approval {
+            id: &call.id,
+            reason: &reason,
+            decision: word,
+        });
         match decision {
             Decision::Yes => Ok(()),
             Decision::Always => {
@@ -303,7 +370,10 @@ impl Agent {
                 Ok(())
             }
             Decision::No if signal::cancelled() => Err(Called::Stop),
-            Decision::No => Err(Called::Done(Output { ok: false, text: DECLINED.to_vec() })),
+            Decision::No => Err(Called::Done(Output {
+                ok: false,
+                text: DECLINED.to_vec(),
+            })),
             Decision::Stop => Err(Called::Stop),
             Decision::Unattended => Err(Called::Refused(Output::error(format!(
                 "refused: this needs approval ({reason}) and nobody is there to give it"
@@ -329,15 +399,25 @@ impl Agent {
 
     fn request(&mut self, front: &mut dyn Front) -> Result<Reply, Failure> {
         let names: Vec<&str> = self.offered().map(|t| t.name).collect();
-        let mut messages = vec![Message { json: &self.system, origin: 0 }];
+        let mut messages = vec![Message {
+            json: &self.system,
+            origin: 0,
+        }];
         let here = self.client.origin_name();
         let origin = self.client.origin();
         for i in self.session.context_from()..self.session.conversation.len() {
-            let Some(json) = self.session.conversation.get(i) else { continue };
-            let origin = if self.session.origin(i) == Some(&here) { origin } else { 0 };
+            let Some(json) = self.session.conversation.get(i) else {
+                continue;
+            };
+            let origin = if self.session.origin(i) == Some(&here) {
+                origin
+            } else {
+                0
+            };
             messages.push(Message { json, origin });
         }
-        self.client.complete(&messages, Some(&self.schemas), &names, &mut Show { front })
+        self.client
+            .complete(&messages, Some(&self.schemas), &names, &mut Show { front })
     }
 
     fn count(&mut self, reply: &Reply, front: &mut dyn Front) {

@@ -13,6 +13,7 @@ use crate::cli::{self, Args, Command, Reserved};
 use crate::config::{self, Config, Loaded};
 use crate::provider::client::Client;
 use crate::provider::transport::Transport;
+use crate::session::list::Pruned;
 use crate::session::{Session, Store};
 use crate::sys::{fs, out, signal, tty};
 use crate::tools::output::Collector;
@@ -33,7 +34,9 @@ fn failed(text: impl Into<String>) -> Exit {
 
 /// Runs the program on the arguments behind its name. Returns the exit status.
 pub fn run(argv: Vec<OsString>) -> i32 {
-    let result = cli::parse(argv).map_err(usage).and_then(|args| start(&args));
+    let result = cli::parse(argv)
+        .map_err(usage)
+        .and_then(|args| start(&args));
     match result {
         Ok(status) => status,
         Err(Exit(status, text)) => {
@@ -48,7 +51,9 @@ pub fn run(argv: Vec<OsString>) -> i32 {
 /// Prints text the program itself made. A closed output is a quiet end.
 fn print(text: &str) -> Result<i32, Exit> {
     match out::write_all(out::STDOUT, text.as_bytes()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(failed(format!("standard output: {e}"))),
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(failed(format!("standard output: {e}")))
+        }
         _ => Ok(0),
     }
 }
@@ -57,7 +62,9 @@ fn start(args: &Args) -> Result<i32, Exit> {
     match &args.command {
         Command::Help => return print(&cli::help::help()),
         Command::Version => return print(&cli::help::version()),
-        Command::HelpMarkdown => return print(&[cli::markdown_table(), cli::markdown_words()].join("\n")),
+        Command::HelpMarkdown => {
+            return print(&[cli::markdown_table(), cli::markdown_words()].join("\n"));
+        }
         _ => {}
     }
     if let Some(seconds) = args.timeout {
@@ -70,10 +77,17 @@ fn start(args: &Args) -> Result<i32, Exit> {
         note("warning: ", warning.as_bytes());
     }
     let scratch = scratch();
-    let mut store = Store::new(loaded.home.as_deref(), loaded.config.session_dir.as_deref(), &scratch);
+    let mut store = Store::new(
+        loaded.home.as_deref(),
+        loaded.config.session_dir.as_deref(),
+        &scratch,
+    );
     match &args.command {
         Command::Init => {
-            let home = loaded.home.as_deref().ok_or_else(|| usage("no home directory: set HOME or CLUADE_HOME"))?;
+            let home = loaded
+                .home
+                .as_deref()
+                .ok_or_else(|| usage("no home directory: set HOME or CLUADE_HOME"))?;
             let path = config::init(home).map_err(failed)?;
             return print(&format!("wrote {}\n", String::from_utf8_lossy(&path)));
         }
@@ -81,7 +95,7 @@ fn start(args: &Args) -> Result<i32, Exit> {
         Command::PruneSessions(days) => {
             let days = u32::try_from(*days).unwrap_or(u32::MAX);
             let pruned = store.prune(days).map_err(failed)?;
-            return print(&format!("{}\n", pruned.text()));
+            return print(&pruned_text(&pruned));
         }
         Command::Reserved(r) => return reserved(r, &store),
         Command::ListModels => {
@@ -93,7 +107,9 @@ fn start(args: &Args) -> Result<i32, Exit> {
         }
         _ => {}
     }
-    let Command::Prompt(words) = &args.command else { return Ok(0) };
+    let Command::Prompt(words) = &args.command else {
+        return Ok(0);
+    };
     let stdin = stdin_kind();
     let is_repl = words.is_none()
         && args.files.is_empty()
@@ -102,7 +118,10 @@ fn start(args: &Args) -> Result<i32, Exit> {
     let color = loaded.config.color && !args.no_color && tty::is_tty(out::STDOUT);
     let mut input = Input::default();
     if is_repl && stdin == Stdin::Tty && agree_to_project(&loaded, &mut input) {
-        let again = Args { trust: true, ..args.clone() };
+        let again = Args {
+            trust: true,
+            ..args.clone()
+        };
         loaded = config::load(&again, &cwd, &fs::env).map_err(usage)?;
     }
     if args.replay.is_none()
@@ -113,7 +132,11 @@ fn start(args: &Args) -> Result<i32, Exit> {
     if let Some(path) = &args.output {
         check_output(path)?;
     }
-    let prompt = if is_repl { Vec::new() } else { prompt(args, words.as_deref(), stdin, &loaded.config, &scratch)? };
+    let prompt = if is_repl {
+        Vec::new()
+    } else {
+        prompt(args, words.as_deref(), stdin, &loaded.config, &scratch)?
+    };
     let (session, warnings) = session(args, &store, &cwd)?;
     for warning in warnings {
         note("warning: ", warning.as_bytes());
@@ -121,14 +144,20 @@ fn start(args: &Args) -> Result<i32, Exit> {
     let mode = match (&args.mode, args.plan) {
         (_, true) => Mode::Plan,
         (Some(name), _) => Mode::from_name(name).ok_or_else(|| {
-            usage(format!("no mode {name}; there are: {}", Mode::names().collect::<Vec<_>>().join(" ")))
+            usage(format!(
+                "no mode {name}; there are: {}",
+                Mode::names().collect::<Vec<_>>().join(" ")
+            ))
         })?,
         (None, _) => Mode::Code,
     };
     for name in args.tools.iter().chain(&args.deny) {
         if crate::tools::find(name).is_none() {
             let names: Vec<&str> = crate::tools::TOOLS.iter().map(|t| t.name).collect();
-            return Err(usage(format!("no tool {name}; there are: {}", names.join(" "))));
+            return Err(usage(format!(
+                "no tool {name}; there are: {}",
+                names.join(" ")
+            )));
         }
     }
     let client = client(&loaded, args)?;
@@ -161,7 +190,10 @@ fn start(args: &Args) -> Result<i32, Exit> {
     };
     if is_repl {
         if stdin != Stdin::Tty {
-            note("", b"standard input is no terminal: lines are read as they are, without editing");
+            note(
+                "",
+                b"standard input is no terminal: lines are read as they are, without editing",
+            );
         }
         let view = human(input, &agent);
         return Ok(repl::run(&mut agent, &mut store, view, !args.no_session));
@@ -173,7 +205,10 @@ fn start(args: &Args) -> Result<i32, Exit> {
     } else {
         View::Human(human(input, &agent))
     };
-    let delivery = Delivery { extract: args.extract, output: args.output.as_deref() };
+    let delivery = Delivery {
+        extract: args.extract,
+        output: args.output.as_deref(),
+    };
     Ok(oneshot::run(&mut agent, &prompt, view, &delivery))
 }
 
@@ -187,7 +222,8 @@ fn scratch() -> Vec<u8> {
 
 /// The user's home directory: the one ours is in, when the environment does not say.
 fn user_home(home: Option<&[u8]>) -> Vec<u8> {
-    fs::env(b"HOME").unwrap_or_else(|| home.map_or_else(|| b"/root".to_vec(), |h| fs::parent(h).to_vec()))
+    fs::env(b"HOME")
+        .unwrap_or_else(|| home.map_or_else(|| b"/root".to_vec(), |h| fs::parent(h).to_vec()))
 }
 
 fn client(loaded: &Loaded, args: &Args) -> Result<Client, Exit> {
@@ -197,7 +233,9 @@ fn client(loaded: &Loaded, args: &Args) -> Result<Client, Exit> {
         None => Transport::live(),
     };
     if let Some(path) = &args.record {
-        transport = transport.record(fs::path(path)).map_err(|e| usage(e.message))?;
+        transport = transport
+            .record(fs::path(path))
+            .map_err(|e| usage(e.message))?;
     }
     client.set_transport(transport);
     Ok(client)
@@ -205,7 +243,11 @@ fn client(loaded: &Loaded, args: &Args) -> Result<Client, Exit> {
 
 fn session(args: &Args, store: &Store, cwd: &[u8]) -> Result<(Session, Vec<String>), Exit> {
     if args.resume.is_none() && !args.resume_last {
-        return Ok(if args.no_session { (Session::ephemeral(cwd), Vec::new()) } else { store.create(cwd) });
+        return Ok(if args.no_session {
+            (Session::ephemeral(cwd), Vec::new())
+        } else {
+            store.create(cwd)
+        });
     }
     let opened = match &args.resume {
         Some(id) => store.open(id),
@@ -213,11 +255,18 @@ fn session(args: &Args, store: &Store, cwd: &[u8]) -> Result<(Session, Vec<Strin
     };
     let (mut session, mut warnings) = opened.map_err(|e| failed(e.text()))?;
     if args.no_session {
-        session.forget_file();
+        // The same conversation, and nothing of this run is kept.
+        let mut copy = Session::ephemeral(cwd);
+        session.conversation.iter().for_each(|m| copy.push(m));
+        copy.set_context_from(session.context_from());
+        session = copy;
     }
     if session.cwd != cwd {
         let was = String::from_utf8_lossy(&session.cwd).into_owned();
-        warnings.push(format!("this session was in {was}; it goes on in {}", String::from_utf8_lossy(cwd)));
+        warnings.push(format!(
+            "this session was in {was}; it goes on in {}",
+            String::from_utf8_lossy(cwd)
+        ));
     }
     Ok((session, warnings))
 }
@@ -232,19 +281,24 @@ fn prompt(
 ) -> Result<Vec<u8>, Exit> {
     // An attachment may take half of the window; the whole of a longer one is in a file the model is told of.
     let room = (config.context_limit as usize).saturating_mul(7) / 4;
-    let mut from_stdin = |kind: Stdin| {
+    let from_stdin = |kind: Stdin| {
         let mut keep = Collector::new(room, scratch);
         match read_stdin(kind, config.stdin_wait, &mut keep) {
             Ok(()) => Ok(keep.finish()),
             Err(Stopped::Failed(text)) => Err(failed(text)),
-            Err(Stopped::Interrupted) => Err(Exit(128 + signal::end_requested().unwrap_or(libc::SIGINT), String::new())),
+            Err(Stopped::Interrupted) => Err(Exit(
+                128 + signal::end_requested().unwrap_or(libc::SIGINT),
+                String::new(),
+            )),
         }
     };
     let dash = args.files.iter().any(|f| f == b"-");
     let mut prompt = words.unwrap_or_default().trim().as_bytes().to_vec();
     if words.is_none() && args.files.is_empty() {
         if stdin == Stdin::Nothing && !args.prompt_from_stdin {
-            return Err(usage("no prompt: give one as an argument or on standard input (cluade --help)"));
+            return Err(usage(
+                "no prompt: give one as an argument or on standard input (cluade --help)",
+            ));
         }
         prompt = from_stdin(stdin)?;
         if prompt.trim_ascii().is_empty() {
@@ -282,14 +336,19 @@ fn check_output(path: &[u8]) -> Result<(), Exit> {
     }
     let dir = fs::parent(path);
     if !fs::is_dir(dir) {
-        return Err(usage(format!("-o {shown}: there is no directory {}", String::from_utf8_lossy(dir))));
+        return Err(usage(format!(
+            "-o {shown}: there is no directory {}",
+            String::from_utf8_lossy(dir)
+        )));
     }
     Ok(())
 }
 
 /// Asks once whether a project's `.cluade/` may count.
 fn agree_to_project(loaded: &Loaded, input: &mut Input) -> bool {
-    let Some(project) = &loaded.untrusted else { return false };
+    let Some(project) = &loaded.untrusted else {
+        return false;
+    };
     let mut text = Vec::new();
     crate::text::push_visible(&mut text, project.summary().as_bytes());
     text.extend_from_slice(b"\nUse it from now on? [y/N] ");
@@ -297,6 +356,21 @@ fn agree_to_project(loaded: &Loaded, input: &mut Input) -> bool {
     let answer = input.answer();
     signal::clear_interrupts();
     matches!(answer, Line::Text(line) if line.trim_ascii().eq_ignore_ascii_case(b"y") || line.trim_ascii().eq_ignore_ascii_case(b"yes"))
+}
+
+fn pruned_text(pruned: &Pruned) -> String {
+    let mut text = format!(
+        "deleted {} sessions, {} bytes",
+        pruned.deleted, pruned.bytes
+    );
+    if pruned.kept > 0 {
+        text.push_str(&format!(
+            "; {} old ones are in use or could not be deleted",
+            pruned.kept
+        ));
+    }
+    text.push('\n');
+    text
 }
 
 /// The list of sessions as lines.
@@ -314,16 +388,24 @@ fn reserved(r: &Reserved, store: &Store) -> Result<i32, Exit> {
     match (r.word, r.verb) {
         ("sessions", "list") => list_sessions(store),
         ("sessions", "prune") => {
-            let days = r.rest.first().and_then(|d| std::str::from_utf8(d).ok()).and_then(|d| d.parse().ok());
+            let days = r
+                .rest
+                .first()
+                .and_then(|d| std::str::from_utf8(d).ok())
+                .and_then(|d| d.parse().ok());
             let days = days.ok_or_else(|| usage("sessions prune takes a number of days"))?;
             let pruned = store.prune(days).map_err(failed)?;
-            print(&format!("{}\n", pruned.text()))
+            print(&pruned_text(&pruned))
         }
         ("modes", _) => {
             let mut text = String::new();
             for name in Mode::names() {
                 let mode = Mode::from_name(name).unwrap_or_default();
-                let tools: Vec<&str> = crate::tools::TOOLS.iter().filter(|t| mode.has(t)).map(|t| t.name).collect();
+                let tools: Vec<&str> = crate::tools::TOOLS
+                    .iter()
+                    .filter(|t| mode.has(t))
+                    .map(|t| t.name)
+                    .collect();
                 text.push_str(&format!("{name:<14}{}\n", tools.join(" ")));
             }
             print(&text)
@@ -331,7 +413,9 @@ fn reserved(r: &Reserved, store: &Store) -> Result<i32, Exit> {
         (word, verb) => {
             let what = [word, verb].join(" ");
             let what = what.trim_end();
-            Err(usage(format!("'{what}' is reserved and not part of this version; as a prompt: cluade -- {what} ...")))
+            Err(usage(format!(
+                "'{what}' is reserved and not part of this version; as a prompt: cluade -- {what} ..."
+            )))
         }
     }
 }

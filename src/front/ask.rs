@@ -9,7 +9,11 @@ use crate::text::push_visible;
 pub fn ask(question: &Question, input: &mut Input, color: bool) -> Decision {
     input.drain();
     let mut text = b"\n".to_vec();
-    let (yellow, reset): (&[u8], &[u8]) = if color { (b"\x1b[33m", b"\x1b[0m") } else { (b"", b"") };
+    let (yellow, reset): (&[u8], &[u8]) = if color {
+        (b"\x1b[33m", b"\x1b[0m")
+    } else {
+        (b"", b"")
+    };
     text.extend_from_slice(yellow);
     push_visible(&mut text, question.tool.as_bytes());
     text.extend_from_slice(b": ");

@@ -22,7 +22,9 @@ pub fn last_block(answer: &[u8]) -> Option<Vec<u8>> {
                     open = Some((mark, run, indent, Vec::new()));
                 }
             }
-            Some((fence, length, _, block)) if mark == Some(*fence) && run >= *length && rest.len() == run => {
+            Some((fence, length, _, block))
+                if mark == Some(*fence) && run >= *length && rest.len() == run =>
+            {
                 found = Some(std::mem::take(block));
                 open = None;
             }
@@ -51,13 +53,20 @@ mod tests {
             ("````\n```\ninner\n```\n````", Some("```\ninner\n```\n")),
             ("```\nopen", Some("open")),
             ("```\n```", Some("")),
-            ("- x\n  ```\n  in\n    deeper\n  ```\n", Some("in\n  deeper\n")),
+            (
+                "- x\n  ```\n  in\n    deeper\n  ```\n",
+                Some("in\n  deeper\n"),
+            ),
             ("`` ` ``` no ``` fence", None),
             ("```a`b\nx", None),
             ("```\r\nx\r\n```\r\n", Some("x\r\n")),
         ];
         for (answer, want) in cases {
-            assert_eq!(last_block(answer.as_bytes()), want.map(|w| w.as_bytes().to_vec()), "{answer:?}");
+            assert_eq!(
+                last_block(answer.as_bytes()),
+                want.map(|w| w.as_bytes().to_vec()),
+                "{answer:?}"
+            );
         }
     }
 }

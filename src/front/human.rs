@@ -126,14 +126,20 @@ impl Human {
         if self.mid_line {
             self.write(b"\n");
         }
-        let (cyan, reset): (&[u8], &[u8]) = if self.color { (b"\x1b[96m", RESET) } else { (b"", b"") };
+        let (cyan, reset): (&[u8], &[u8]) = if self.color {
+            (b"\x1b[96m", RESET)
+        } else {
+            (b"", b"")
+        };
         let text = [cyan, b"> ".as_slice(), reset].concat();
         self.write(&text);
         self.mid_line = false;
     }
 
     fn end_thinking(&mut self) {
-        let Some((since, bytes)) = self.thinking.take() else { return };
+        let Some((since, bytes)) = self.thinking.take() else {
+            return;
+        };
         let mut text = b"[thought for ".to_vec();
         push_dec(&mut text, (time::monotonic_ms() - since).div_ceil(1000));
         text.extend_from_slice(b" s, ");
@@ -191,19 +197,38 @@ impl Front for Human {
                 self.write(&visible);
             }
             Event::Restart => self.line(YELLOW, b"[the above is void: asking again]"),
-            Event::ToolCall { name, arguments, .. } => self.line(GREEN, &label(name, arguments)),
-            Event::ToolResult { ok: false, output, .. } => {
-                let line = output.split(|&b| b == b'\n').rfind(|l| !l.is_empty()).unwrap_or_default();
-                self.line(DIM, &line[..complete_utf8_len(&line[..line.len().min(LABEL)])]);
+            Event::ToolCall {
+                name, arguments, ..
+            } => self.line(GREEN, &label(name, arguments)),
+            Event::ToolResult {
+                ok: false, output, ..
+            } => {
+                let line = output
+                    .split(|&b| b == b'\n')
+                    .rfind(|l| !l.is_empty())
+                    .unwrap_or_default();
+                self.line(
+                    DIM,
+                    &line[..complete_utf8_len(&line[..line.len().min(LABEL)])],
+                );
             }
-            Event::Approval { decision: "refused", reason, .. } => {
+            Event::Approval {
+                decision: "refused",
+                reason,
+                ..
+            } => {
                 self.line(YELLOW, format!("[refused: {reason}]").as_bytes());
             }
             Event::Compaction { before, after } => {
-                self.line(DIM, format!("[context compacted: {before} -> {after} tokens]").as_bytes());
+                self.line(
+                    DIM,
+                    format!("[context compacted: {before} -> {after} tokens]").as_bytes(),
+                );
             }
             Event::Warning(text) => self.line(YELLOW, ["warning: ", text].concat().as_bytes()),
-            Event::Error { message, .. } => self.line(RED, ["error: ", message].concat().as_bytes()),
+            Event::Error { message, .. } => {
+                self.line(RED, ["error: ", message].concat().as_bytes())
+            }
             Event::Done(done) => self.done(done),
             Event::Session { .. }
             | Event::ToolResult { .. }

@@ -19,7 +19,11 @@ pub struct Json {
 impl Json {
     /// A front end that asks on `input`.
     pub fn new(input: Input) -> Self {
-        Json { input, watch: NoWatch, closed: false }
+        Json {
+            input,
+            watch: NoWatch,
+            closed: false,
+        }
     }
 }
 
@@ -69,7 +73,12 @@ fn write(w: &mut Writer, event: &Event) {
     match event {
         Event::Session { id, model, cwd } => {
             begin("session");
-            w.key("id").str(id).key("model").str(model).key("cwd").str(cwd);
+            w.key("id")
+                .str(id)
+                .key("model")
+                .str(model)
+                .key("cwd")
+                .str(cwd);
         }
         Event::Step(n) => {
             begin("step");
@@ -84,7 +93,11 @@ fn write(w: &mut Writer, event: &Event) {
             w.key("text").str(text);
         }
         Event::Restart => begin("restart"),
-        Event::ToolCall { id, name, arguments } => {
+        Event::ToolCall {
+            id,
+            name,
+            arguments,
+        } => {
             begin("tool_call");
             w.key("id").str(id).key("name").str(name).key("arguments");
             match crate::json::parse(arguments) {
@@ -92,13 +105,35 @@ fn write(w: &mut Writer, event: &Event) {
                 Err(_) => w.str(arguments),
             };
         }
-        Event::Approval { id, reason, decision } => {
+        Event::Approval {
+            id,
+            reason,
+            decision,
+        } => {
             begin("approval");
-            w.key("id").str(id).key("reason").str(reason).key("decision").str(decision);
+            w.key("id")
+                .str(id)
+                .key("reason")
+                .str(reason)
+                .key("decision")
+                .str(decision);
         }
-        Event::ToolResult { id, name, ok, output, ms } => {
+        Event::ToolResult {
+            id,
+            name,
+            ok,
+            output,
+            ms,
+        } => {
             begin("tool_result");
-            w.key("id").str(id).key("name").str(name).key("ok").bool(*ok).key("output").str(output);
+            w.key("id")
+                .str(id)
+                .key("name")
+                .str(name)
+                .key("ok")
+                .bool(*ok)
+                .key("output")
+                .str(output);
             seconds(w, *ms);
         }
         Event::Compaction { before, after } => {
@@ -107,22 +142,38 @@ fn write(w: &mut Writer, event: &Event) {
         }
         Event::RoundInfo(usage) => {
             begin("round_info");
-            w.key("prompt_tokens").num(usage.prompt).key("completion_tokens").num(usage.completion);
+            w.key("prompt_tokens")
+                .num(usage.prompt)
+                .key("completion_tokens")
+                .num(usage.completion);
             w.key("cached_tokens").num(usage.cached);
         }
         Event::Warning(text) => {
             begin("warning");
             w.key("text").str(text);
         }
-        Event::Error { class, stage, message } => {
+        Event::Error {
+            class,
+            stage,
+            message,
+        } => {
             begin("error");
-            w.key("class").str(class_name(*class)).key("stage").str(stage_name(*stage));
+            w.key("class")
+                .str(class_name(*class))
+                .key("stage")
+                .str(stage_name(*stage));
             w.key("message").str(message);
         }
         Event::Done(done) => {
             begin("done");
-            w.key("answer").str(&done.answer).key("exit").num(done.ending.exit_status() as u64);
-            w.key("steps").num(u64::from(done.steps)).key("total_tokens").num(done.total_tokens);
+            w.key("answer")
+                .str(&done.answer)
+                .key("exit")
+                .num(done.ending.exit_status() as u64);
+            w.key("steps")
+                .num(u64::from(done.steps))
+                .key("total_tokens")
+                .num(done.total_tokens);
             w.key("context_tokens").num(done.context_tokens);
             seconds(w, done.ms);
         }

@@ -40,7 +40,11 @@ pub struct Delivery<'a> {
 pub fn run(agent: &mut Agent, prompt: &[u8], mut view: View, delivery: &Delivery) -> i32 {
     let id = agent.session.id.clone();
     let (model, cwd) = (agent.config.model.clone(), agent.cwd.clone());
-    view.front().event(&Event::Session { id: &id, model: &model, cwd: &cwd });
+    view.front().event(&Event::Session {
+        id: &id,
+        model: &model,
+        cwd: &cwd,
+    });
     let done = agent.turn(prompt, view.front());
     let quiet = matches!(view, View::Quiet(_));
     if quiet && let Some(text) = ending_text(&done, agent.config.max_steps) {
@@ -94,7 +98,10 @@ fn print(answer: &[u8]) -> bool {
     };
     match out::write_all(out::STDOUT, bytes) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            note("error: ", format!("standard output: {}", fs::os_text(&e)).as_bytes());
+            note(
+                "error: ",
+                format!("standard output: {}", fs::os_text(&e)).as_bytes(),
+            );
             true
         }
         _ => false,

@@ -28,7 +28,12 @@ pub fn stdin_kind() -> Stdin {
     if tty::is_tty(0) {
         return Stdin::Tty;
     }
-    let Some(meta) = std::io::stdin().as_fd().try_clone_to_owned().and_then(|fd| File::from(fd).metadata()).ok() else {
+    let Some(meta) = std::io::stdin()
+        .as_fd()
+        .try_clone_to_owned()
+        .and_then(|fd| File::from(fd).metadata())
+        .ok()
+    else {
         return Stdin::Nothing;
     };
     let kind = meta.file_type();
@@ -90,7 +95,12 @@ pub fn read_stdin(kind: Stdin, wait: u64, keep: &mut Collector) -> Result<(), St
                 any = true;
                 keep.push(&buf[..n]);
             }
-            Err(e) => return Err(Stopped::Failed(format!("standard input: {}", fs::os_text(&e)))),
+            Err(e) => {
+                return Err(Stopped::Failed(format!(
+                    "standard input: {}",
+                    fs::os_text(&e)
+                )));
+            }
         }
     }
 }
@@ -100,9 +110,13 @@ pub fn read_stdin(kind: Stdin, wait: u64, keep: &mut Collector) -> Result<(), St
 /// # Errors
 /// As text naming the file.
 pub fn read_file(path: &[u8], keep: &mut Collector) -> Result<(), String> {
-    let fail = |e: std::io::Error| format!("{}: {}", String::from_utf8_lossy(path), fs::os_text(&e));
+    let fail =
+        |e: std::io::Error| format!("{}: {}", String::from_utf8_lossy(path), fs::os_text(&e));
     if fs::is_dir(path) {
-        return Err(format!("{} is a directory; -f takes files", String::from_utf8_lossy(path)));
+        return Err(format!(
+            "{} is a directory; -f takes files",
+            String::from_utf8_lossy(path)
+        ));
     }
     let mut file = fs::File::open(path).map_err(fail)?;
     let mut buf = [0; 16 * 1024];

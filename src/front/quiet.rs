@@ -18,7 +18,10 @@ pub struct Quiet {
 impl Quiet {
     /// A front end that asks on `input`.
     pub fn new(input: Input) -> Self {
-        Quiet { input, watch: NoWatch }
+        Quiet {
+            input,
+            watch: NoWatch,
+        }
     }
 }
 
@@ -34,7 +37,9 @@ pub fn note(kind: &str, text: &[u8]) {
 impl Front for Quiet {
     fn event(&mut self, event: &Event) {
         match event {
-            Event::ToolCall { name, arguments, .. } => {
+            Event::ToolCall {
+                name, arguments, ..
+            } => {
                 let label = super::human::label(name, arguments);
                 note("", &label);
             }

@@ -20,7 +20,11 @@ const COMMANDS: &[(&str, &str, &str)] = &[
     ("/sessions", "", "list saved sessions"),
     ("/resume", "ID", "go on with a saved session"),
     ("/model", "[NAME]", "show or change the model"),
-    ("/mode", "[NAME]", "show or change the mode: code, architect, ask, debug, orchestrator"),
+    (
+        "/mode",
+        "[NAME]",
+        "show or change the mode: code, architect, ask, debug, orchestrator",
+    ),
     ("/tools", "", "the tools the model has"),
     ("/cost", "", "tokens of this session"),
     ("/compact", "", "summarise the conversation to free context"),
@@ -28,8 +32,16 @@ const COMMANDS: &[(&str, &str, &str)] = &[
 
 /// Runs the conversation until it is left. Returns the exit status.
 pub fn run(agent: &mut Agent, store: &mut Store, mut view: Human, saved: bool) -> i32 {
-    let id = if saved { agent.session.id.clone() } else { "not saved".into() };
-    view.say(&format!("cluade {} - session {id} - {} - /help for help", env!("CARGO_PKG_VERSION"), agent.config.model));
+    let id = if saved {
+        agent.session.id.clone()
+    } else {
+        "not saved".into()
+    };
+    view.say(&format!(
+        "cluade {} - session {id} - {} - /help for help",
+        env!("CARGO_PKG_VERSION"),
+        agent.config.model
+    ));
     let mut last_interrupt = None;
     loop {
         view.prompt();
@@ -86,8 +98,16 @@ fn interrupted_twice(last: &mut Option<u64>) -> bool {
 }
 
 /// Carries out a slash command; false leaves.
-fn command(text: &str, agent: &mut Agent, store: &mut Store, view: &mut Human, saved: bool) -> bool {
-    let (name, argument) = text.split_once(char::is_whitespace).map_or((text, ""), |(n, a)| (n, a.trim()));
+fn command(
+    text: &str,
+    agent: &mut Agent,
+    store: &mut Store,
+    view: &mut Human,
+    saved: bool,
+) -> bool {
+    let (name, argument) = text
+        .split_once(char::is_whitespace)
+        .map_or((text, ""), |(n, a)| (n, a.trim()));
     match name {
         "/exit" | "/quit" => return false,
         "/help" => {
@@ -109,7 +129,10 @@ fn command(text: &str, agent: &mut Agent, store: &mut Store, view: &mut Human, s
                 }
                 view.say(&format!("mode: {}", mode.name()));
             }
-            None => view.complain(&format!("no mode {argument}; there are: {}", Mode::names().collect::<Vec<_>>().join(" "))),
+            None => view.complain(&format!(
+                "no mode {argument}; there are: {}",
+                Mode::names().collect::<Vec<_>>().join(" ")
+            )),
         },
         "/tools" => {
             let names: Vec<&str> = agent.offered().map(|t| t.name).collect();
@@ -117,7 +140,9 @@ fn command(text: &str, agent: &mut Agent, store: &mut Store, view: &mut Human, s
         }
         "/cost" => {
             let (total, context) = (agent.session.total_tokens, agent.context_tokens());
-            view.say(&format!("{total} tokens in this session, {context} in the context"));
+            view.say(&format!(
+                "{total} tokens in this session, {context} in the context"
+            ));
         }
         "/compact" => {
             if !agent.compact_now(view as &mut dyn Front) {
@@ -125,24 +150,33 @@ fn command(text: &str, agent: &mut Agent, store: &mut Store, view: &mut Human, s
             }
         }
         "/sessions" => view.say(super::app::session_lines(store).trim_end()),
-        "/new" | "/resume" if !saved => view.complain("sessions are not saved in this run (--no-session)"),
+        "/new" | "/resume" if !saved => {
+            view.complain("sessions are not saved in this run (--no-session)")
+        }
         "/new" => {
             let (session, warnings) = store.create(&agent.cwd);
             agent.set_session(session);
             warnings.iter().for_each(|w| view.complain(w));
             view.say(&format!("session {}", agent.session.id));
         }
-        "/resume" if argument.is_empty() => view.complain("/resume needs an id; /sessions lists them"),
+        "/resume" if argument.is_empty() => {
+            view.complain("/resume needs an id; /sessions lists them")
+        }
         "/resume" => match store.open(argument) {
             Ok((session, warnings)) => {
                 agent.set_session(session);
                 warnings.iter().for_each(|w| view.complain(w));
-                view.say(&format!("resumed {} with {} messages", agent.session.id, agent.session.conversation.len()));
+                view.say(&format!(
+                    "resumed {} with {} messages",
+                    agent.session.id,
+                    agent.session.conversation.len()
+                ));
             }
             Err(e) => view.complain(&e.text()),
         },
         _ => {
-            let hint = nearest(name, COMMANDS.iter().map(|c| c.0)).map_or(String::new(), |n| format!("; did you mean {n}?"));
+            let hint = nearest(name, COMMANDS.iter().map(|c| c.0))
+                .map_or(String::new(), |n| format!("; did you mean {n}?"));
             view.complain(&format!("unknown command {name}{hint} (/help lists them)"));
         }
     }

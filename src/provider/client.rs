@@ -168,6 +168,11 @@ impl Client {
         self.transport = transport;
     }
 
+    /// The endpoint in use by name, base URL and model, as a session keeps it; see [`Client::origin`].
+    pub fn origin_name(&self) -> String {
+        [&self.base_url(), " ", self.model()].concat()
+    }
+
     /// Forgets what was learned about the endpoint in use; whether there was anything.
     ///
     /// # Errors

@@ -58,7 +58,11 @@ pub fn read(fd: i32, buf: &mut [u8]) -> io::Result<usize> {
 
 /// A poll entry that waits for `fd` to be readable.
 pub fn readable(fd: i32) -> libc::pollfd {
-    libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
+    libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    }
 }
 
 /// Writes a message to standard error. There is nobody to tell when that fails.

@@ -57,7 +57,11 @@ fn run(ctx: &mut Ctx, args: &Value) -> Output {
     if !fs::is_dir(&workdir) {
         return Output::error([b"workdir ".as_slice(), &workdir, b" is not a directory"].concat());
     }
-    let seconds = args.get_u64("timeout").filter(|&t| t > 0).unwrap_or(ctx.bash_timeout).min(MAX_TIMEOUT);
+    let seconds = args
+        .get_u64("timeout")
+        .filter(|&t| t > 0)
+        .unwrap_or(ctx.bash_timeout)
+        .min(MAX_TIMEOUT);
     let spawn = Spawn {
         argv: &[b"sh", b"-c", command.as_bytes()],
         env: ENV,
@@ -66,7 +70,11 @@ fn run(ctx: &mut Ctx, args: &Value) -> Output {
         merge_stderr: true,
         ..Spawn::default()
     };
-    let limits = Limits { idle: None, total: Some(seconds * 1000), linger: LINGER };
+    let limits = Limits {
+        idle: None,
+        total: Some(seconds * 1000),
+        linger: LINGER,
+    };
     let mut collected = Collector::new(ctx.output_limit, ctx.scratch);
     let result = process::run(&spawn, limits, ctx.watch, &mut |_, bytes| {
         collected.push(bytes);
@@ -104,7 +112,9 @@ fn run(ctx: &mut Ctx, args: &Value) -> Output {
         if !note.is_empty() {
             note.push(b'\n');
         }
-        note.extend_from_slice(b"[a background process goes on and keeps its output open; it was not waited for]");
+        note.extend_from_slice(
+            b"[a background process goes on and keeps its output open; it was not waited for]",
+        );
     }
     if text.is_empty() && note.is_empty() {
         text.extend_from_slice(b"(no output)");
@@ -113,7 +123,8 @@ fn run(ctx: &mut Ctx, args: &Value) -> Output {
         text.push(b'\n');
     }
     text.extend_from_slice(&note);
-    let ok = outcome.end == End::Code(0) && matches!(outcome.cause, Cause::Finished | Cause::Detached);
+    let ok =
+        outcome.end == End::Code(0) && matches!(outcome.cause, Cause::Finished | Cause::Detached);
     Output { ok, text }
 }
 
@@ -143,21 +154,45 @@ mod tests {
     #[track_caller]
     fn check(args: &str, ok: bool, text: &str) {
         let out = call(args, 16_000);
-        assert_eq!((out.ok, String::from_utf8_lossy(&out.text).as_ref()), (ok, text), "{args}");
+        assert_eq!(
+            (out.ok, String::from_utf8_lossy(&out.text).as_ref()),
+            (ok, text),
+            "{args}"
+        );
     }
 
     #[test]
     fn results() {
-        check(r#"{"command":"echo a; echo b >&2; echo c"}"#, true, "a\nb\nc\n");
+        check(
+            r#"{"command":"echo a; echo b >&2; echo c"}"#,
+            true,
+            "a\nb\nc\n",
+        );
         check(r#"{"command":"true"}"#, true, "(no output)");
-        check(r#"{"command":"printf x; exit 3"}"#, false, "x\n[exit code: 3]");
+        check(
+            r#"{"command":"printf x; exit 3"}"#,
+            false,
+            "x\n[exit code: 3]",
+        );
         check(r#"{"command":"exit 200"}"#, false, "[exit code: 200]");
         check(r#"{"command":"kill -9 $$"}"#, false, "[killed by signal 9]");
         check(r#"{"command":"pwd","workdir":"/"}"#, true, "/\n");
-        check(r#"{"command":"pwd","workdir":"nowhere"}"#, false, "error: workdir /tmp/nowhere is not a directory");
+        check(
+            r#"{"command":"pwd","workdir":"nowhere"}"#,
+            false,
+            "error: workdir /tmp/nowhere is not a directory",
+        );
         check(r#"{"command":"  "}"#, false, "error: the command is empty");
-        check(r#"{"command":"echo \u0000"}"#, false, "error: the command contains a NUL character");
-        check(r#"{"command":"cat; echo $TERM $PAGER"}"#, true, "dumb cat\n");
+        check(
+            r#"{"command":"echo \u0000"}"#,
+            false,
+            "error: the command contains a NUL character",
+        );
+        check(
+            r#"{"command":"cat; echo $TERM $PAGER"}"#,
+            true,
+            "dumb cat\n",
+        );
         check(r#"{"command":"printf '\\377'"}"#, true, "\u{FFFD}");
         let out = call(r#"{"command":"no-such-program-here"}"#, 16_000);
         assert!(out.text.ends_with(b"[exit code: 127]"));
@@ -166,14 +201,27 @@ mod tests {
     #[test]
     fn nothing_to_wait_for() {
         let out = call(r#"{"command":"read x </dev/tty; echo $?"}"#, 16_000);
-        assert!(out.text.windows(2).any(|w| w == b"1\n" || w == b"2\n"), "{}", String::from_utf8_lossy(&out.text));
+        assert!(
+            out.text.windows(2).any(|w| w == b"1\n" || w == b"2\n"),
+            "{}",
+            String::from_utf8_lossy(&out.text)
+        );
         let start = time::monotonic_ms();
         let out = call(r#"{"command":"sleep 100 & echo x"}"#, 16_000);
         assert!(out.ok && out.text.starts_with(b"x\n[a background process"));
-        let pid = call(r#"{"command":"sleep 100 >/dev/null 2>&1 & echo $!"}"#, 16_000);
+        let pid = call(
+            r#"{"command":"sleep 100 >/dev/null 2>&1 & echo $!"}"#,
+            16_000,
+        );
         assert!(pid.ok);
         let pid = String::from_utf8_lossy(&pid.text).trim().to_owned();
-        check(&format!(r#"{{"command":"kill -0 {pid} && kill {pid} && echo alive; pkill -f 'sleep 100$'; true"}}"#), true, "alive\n");
+        check(
+            &format!(
+                r#"{{"command":"kill -0 {pid} && kill {pid} && echo alive; pkill -f 'sleep 100$'; true"}}"#
+            ),
+            true,
+            "alive\n",
+        );
         assert!(time::monotonic_ms() - start < 5000);
     }
 
@@ -188,7 +236,10 @@ mod tests {
 
     #[test]
     fn long_output_keeps_head_and_tail() {
-        let out = call(r#"{"command":"echo begin; yes 0123456789 | head -n 100000; echo end; exit 4"}"#, 4_000);
+        let out = call(
+            r#"{"command":"echo begin; yes 0123456789 | head -n 100000; echo end; exit 4"}"#,
+            4_000,
+        );
         assert!(out.text.starts_with(b"begin\n") && out.text.ends_with(b"end\n[exit code: 4]"));
         assert!(out.text.len() < 4_400, "{}", out.text.len());
     }

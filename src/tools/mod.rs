@@ -119,8 +119,13 @@ pub struct Tool {
 }
 
 /// The table, in the order the model sees.
-pub static TOOLS: [&Tool; 7] =
-    [&read::TOOL, &write::TOOL, &edit::TOOL, &bash::TOOL, &glob::TOOL, &grep::TOOL, &compact::TOOL];
+pub static TOOLS: [&Tool; 5] = [
+    &read::TOOL,
+    &write::TOOL,
+    &edit::TOOL,
+    &bash::TOOL,
+    &compact::TOOL,
+];
 
 /// The tool of that name.
 pub fn find(name: &str) -> Option<&'static Tool> {
