@@ -1,9 +1,12 @@
 //! The provider: a conversation in, a [`Reply`] or a [`Failure`] out, over whatever transport the URL and the device
 //! allow. Nothing above this module knows which one ran or how the server spelled its answer.
 
+pub mod calls;
 pub mod client;
+pub mod content;
 pub mod endpoint;
 pub mod failure;
+pub mod leak;
 pub mod reply;
 pub mod request;
 pub mod sse;
