@@ -30,6 +30,8 @@ struct Part {
     /// How far `text` has been looked at for its end.
     scan: Scan,
     extra: Vec<u8>,
+    /// It came as text that could not be read.
+    leaked: bool,
 }
 
 /// Finds where a JSON value ends by counting brackets, a byte at a time.
@@ -166,12 +168,14 @@ impl Calls {
             .feed(part.text.out.get(before..).unwrap_or_default());
     }
 
-    /// Adds a call that was recovered from text.
-    pub fn push_recovered(&mut self, name: String, arguments: &[u8]) {
+    /// Adds a call that was found in text, with its arguments when they could be read.
+    pub fn push_found(&mut self, name: String, arguments: Option<&[u8]>) {
         let mut part = Part {
             name,
+            leaked: arguments.is_none(),
             ..Part::default()
         };
+        let arguments = arguments.unwrap_or_default();
         part.text.push_plain(arguments);
         self.parts.push(part);
     }
@@ -258,6 +262,11 @@ impl Calls {
                 (_, Some(why)) => call.fault = Some(why.to_string()),
                 (Err(fault), None) => call.fault = Some(fault.phrase()),
                 (Ok(object), None) => call.arguments = object,
+            }
+            if part.leaked {
+                let what =
+                    "this call came as text and could not be read; make it again as a tool call";
+                call.fault = Some(what.to_string());
             }
             if call.name.is_empty() {
                 call.name = "unnamed".to_string();

@@ -171,7 +171,7 @@ pub fn read(text: &[u8], tools: &[String]) -> Verdict {
     let known = |name: &str| tools.iter().any(|t| t == name);
     if let Some(token) = TOKENS.iter().find(|t| text.starts_with(t.as_bytes())) {
         let channel = token.ends_with("channel|>");
-        let to = memchr::memmem::find(text, b"to=functions.").is_some();
+        let to = super::said::find(text, b"to=functions.").is_some();
         return if channel && !to {
             Verdict::Text
         } else {

@@ -9,8 +9,10 @@ pub mod failure;
 pub mod leak;
 pub mod reply;
 pub mod request;
+mod said;
 pub mod sse;
 pub mod transport;
+mod wait;
 
 /// One tool call of a reply.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
