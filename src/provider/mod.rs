@@ -3,11 +3,10 @@
 
 pub mod attempt;
 pub mod client;
-#[cfg(test)]
-mod client_tests;
 pub mod endpoint;
 pub mod failure;
 pub mod keys;
+pub mod memory;
 pub mod messages;
 pub mod models;
 pub mod reply;
