@@ -3,6 +3,7 @@
 pub mod fs;
 pub mod out;
 pub mod process;
+pub mod replace;
 pub mod selfexe;
 pub mod signal;
 pub mod storage;

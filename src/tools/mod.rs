@@ -2,16 +2,24 @@
 //! the schemas sent, the README's table). A tool is a function of a [`Ctx`] and its arguments.
 
 pub mod bash;
+pub mod bigedit;
 pub mod edit;
+pub mod editcall;
 pub mod glob;
 pub mod globset;
 pub mod grep;
+pub mod indent;
+pub mod nearlines;
 pub mod output;
 pub mod read;
 pub mod regex;
+#[cfg(test)]
+pub(crate) mod scene;
 pub mod seen;
+pub mod target;
 pub mod textmatch;
 pub mod walk;
+pub mod window;
 pub mod write;
 
 use crate::json::Value;
