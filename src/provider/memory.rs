@@ -4,13 +4,10 @@
 use super::endpoint::Rules;
 use super::url::Base;
 use crate::json::{self, Writer};
+use crate::sys::fs::{self, File};
 use crate::sys::time;
 use crate::text::push_dec;
-use std::ffi::OsStr;
-use std::io::{self, Read, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::io::{self, Read};
 
 /// Bytes of `endpoints.json` read at most, endpoints kept, changes kept of one.
 const MAX_FILE: u64 = 64 * 1024;
@@ -19,22 +16,21 @@ const MAX_CHANGES: usize = 16;
 
 /// The file of learned changes. It is a convenience: when it can't be read, everything is learned again.
 pub struct Memory {
-    path: Option<PathBuf>,
+    path: Option<Vec<u8>>,
 }
 
 impl Memory {
     /// The file in the directory `home`; without one nothing is kept.
     pub fn new(home: Option<&[u8]>) -> Memory {
-        let path = |h| PathBuf::from(OsStr::from_bytes(h)).join("endpoints.json");
         Memory {
-            path: home.map(path),
+            path: home.map(|home| fs::join(home, b"endpoints.json")),
         }
     }
 
     fn read(&self) -> Vec<u8> {
         let mut text = Vec::new();
         if let Some(path) = &self.path
-            && let Ok(file) = std::fs::File::open(path)
+            && let Ok(file) = std::fs::File::open(fs::path(path))
             && file.take(MAX_FILE).read_to_end(&mut text).is_ok()
             && json::parse(&text).is_ok()
         {
@@ -129,7 +125,10 @@ impl Memory {
         w.out.push(b'\n');
         match replace(path, &w.out) {
             Ok(()) => Ok(true),
-            Err(e) => Err(format!("{} can't be written: {e}", path.display())),
+            Err(e) => {
+                let path = String::from_utf8_lossy(path);
+                Err([&path, " can't be written: ", &fs::os_text(&e)].concat())
+            }
         }
     }
 }
@@ -173,26 +172,16 @@ fn today() -> Vec<u8> {
 }
 
 /// Puts `bytes` in the place of `path` in one step, readable for the owner alone.
-fn replace(path: &std::path::Path, bytes: &[u8]) -> io::Result<()> {
-    if let Some(home) = path.parent()
-        && !home.exists()
-    {
-        std::fs::DirBuilder::new().mode(0o700).create(home)?;
+fn replace(path: &[u8], bytes: &[u8]) -> io::Result<()> {
+    let home = fs::parent(path);
+    // Not `private_dir` at once: a home that is a link to another disk is fine.
+    if fs::stat(home).is_err() {
+        fs::private_dir(home)?;
     }
-    let mut name = b"json.".to_vec();
-    push_dec(&mut name, u64::from(std::process::id()));
-    let temp = path.with_extension(OsStr::from_bytes(&name));
-    // What an earlier process with our number left behind is of no use.
-    let _ = std::fs::remove_file(&temp);
-    let written = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&temp)
-        .and_then(|mut f| f.write_all(bytes))
-        .and_then(|()| std::fs::rename(&temp, path));
+    let (mut file, temp) = File::create_unique(home, b".endpoints-", 0o600)?;
+    let written = file.write(bytes).and_then(|()| fs::rename(&temp, path));
     if written.is_err() {
-        let _ = std::fs::remove_file(&temp);
+        let _ = fs::remove(&temp);
     }
     written
 }
@@ -202,7 +191,9 @@ mod tests {
     use super::*;
     use crate::provider::Adapt;
     use crate::provider::endpoint::{ADD_V1, PATH_V1, word};
+    use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
 
     struct Home(PathBuf);
 
