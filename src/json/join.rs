@@ -3,13 +3,13 @@
 use super::tokenizer::Text;
 use crate::text::complete_utf8_len;
 
-/// Decodes pieces of a text that was cut without regard to characters: a surrogate pair or a UTF-8 sequence of which one
-/// half ends a piece and the other begins the next becomes one character.
+/// Decodes pieces of a text that was cut anywhere: an escape, a surrogate pair or a UTF-8 sequence of which one part ends
+/// a piece and the other begins the next becomes one character.
 #[derive(Clone, Default)]
 pub struct Joiner {
     /// What has been decoded: valid UTF-8 at every moment.
     pub out: Vec<u8>,
-    /// The undecoded start of a character, at most six bytes.
+    /// The undecoded start of a character, at most eleven bytes.
     carry: Vec<u8>,
 }
 
@@ -47,12 +47,27 @@ fn decode(raw: &[u8], out: &mut Vec<u8>) {
 /// The length of `raw` without the half character at its end.
 fn whole_len(raw: &[u8]) -> usize {
     let n = raw.len();
-    let Some((before, [b'\\', b'u', b'd' | b'D', kind, _, _])) = raw.split_last_chunk::<6>() else {
-        return complete_utf8_len(raw);
-    };
-    let high = matches!(kind, b'8' | b'9' | b'a' | b'b' | b'A' | b'B');
-    let slashes = before.iter().rev().take_while(|&&b| b == b'\\').count();
-    if high && slashes % 2 == 0 { n - 6 } else { n }
+    let mut end = n;
+    let tail = n.saturating_sub(5);
+    if let Some(i) = raw[tail..].iter().rposition(|&b| b == b'\\') {
+        let at = tail + i;
+        let need = if raw.get(at + 1) == Some(&b'u') { 6 } else { 2 };
+        if slashes(&raw[..=at]) % 2 == 1 && at + need > n {
+            end = at;
+        }
+    }
+    if let Some((before, [b'\\', b'u', b'd' | b'D', kind, _, _])) = raw[..end].split_last_chunk()
+        && matches!(kind, b'8' | b'9' | b'a' | b'b' | b'A' | b'B')
+        && slashes(before) % 2 == 0
+    {
+        return end - 6;
+    }
+    if end < n { end } else { complete_utf8_len(raw) }
+}
+
+/// How many backslashes end `raw`.
+fn slashes(raw: &[u8]) -> usize {
+    raw.iter().rev().take_while(|&&b| b == b'\\').count()
 }
 
 #[cfg(test)]
@@ -71,6 +86,17 @@ mod tests {
     fn decode_piece(joiner: &mut Joiner, raw: &[u8]) {
         joiner.push(Text::new(raw, raw.contains(&b'\\')));
         assert!(std::str::from_utf8(&joiner.out).is_ok());
+    }
+
+    #[test]
+    fn a_text_cut_into_bytes_stays_the_same() {
+        let raw = br#"\\\\a\n\u00e9\ud83d\ude42\\ud83d\\\ud83d\\\"\ud83d\ud83d\ude42"#;
+        let raw = [raw.as_slice(), "é🙂".as_bytes()].concat();
+        let want = Text::new(&raw, true).string();
+        assert_eq!(want, "\\\\a\né🙂\\ud83d\\\u{FFFD}\\\"\u{FFFD}🙂é🙂");
+        for step in 1..raw.len() {
+            assert_eq!(join(&raw.chunks(step).collect::<Vec<_>>()), want, "{step}");
+        }
     }
 
     #[test]

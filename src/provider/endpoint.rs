@@ -151,7 +151,12 @@ impl Rules {
         let before = *self;
         match adapt {
             Adapt::DropField(field) => {
-                let field = field.split(['.', '[']).next().unwrap_or_default();
+                // A refusal may name the member inside.
+                let field = match field.split(['.', '[']).next().unwrap_or_default() {
+                    "include_usage" => "stream_options",
+                    "type" => "thinking",
+                    other => other,
+                };
                 match FIELDS.iter().position(|f| *f == field) {
                     Some(i) => self.drop |= 1 << i,
                     None if field == "stream" => self.flags |= NO_STREAM,

@@ -2,18 +2,23 @@
 //! allow. Nothing above this module knows which one ran or how the server spelled its answer.
 
 pub mod attempt;
+pub mod calls;
 pub mod client;
+pub mod content;
 pub mod endpoint;
 pub mod failure;
 pub mod keys;
+pub mod leak;
 pub mod memory;
 pub mod messages;
 pub mod models;
 pub mod reply;
 pub mod request;
+mod said;
 pub mod sse;
 pub mod transport;
 pub mod url;
+mod wait;
 
 /// One tool call of a reply.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]

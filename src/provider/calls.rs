@@ -1,0 +1,344 @@
+//! Tool calls out of fragments. Servers disagree about `index`, `id` and `name`; only `arguments` is ever appended, and
+//! nothing is judged before the end of the stream.
+
+use super::Call;
+use crate::json::lenient::{Fault, arguments, strict};
+use crate::json::{Joiner, Value};
+use crate::sys::time;
+
+/// Calls beyond this are dropped: no model means them.
+const MAX_CALLS: usize = 128;
+
+/// The calls of a reply while it arrives.
+#[derive(Default)]
+pub struct Calls {
+    parts: Vec<Part>,
+    /// A call was dropped because of [`MAX_CALLS`].
+    too_many: bool,
+}
+
+/// One call as far as it is known.
+#[derive(Default)]
+struct Part {
+    /// As the server numbered it.
+    index: Option<u64>,
+    /// Its place among the others.
+    order: u64,
+    id: String,
+    name: String,
+    text: Joiner,
+    /// How far `text` has been looked at for its end.
+    scan: Scan,
+    extra: Vec<u8>,
+    /// It came as text that could not be read.
+    leaked: bool,
+}
+
+/// Finds where a JSON value ends by counting brackets, a byte at a time.
+#[derive(Clone, Copy, Default)]
+pub struct Scan {
+    depth: u32,
+    in_string: bool,
+    escape: bool,
+    begun: bool,
+}
+
+impl Scan {
+    /// Whether at least one value has begun and none is open.
+    pub fn is_whole(&self) -> bool {
+        self.begun && self.depth == 0 && !self.in_string
+    }
+
+    /// Looks at more bytes. The offset behind the byte that completed the first value, when one of these did.
+    pub fn feed(&mut self, bytes: &[u8]) -> Option<usize> {
+        let mut end = None;
+        for (i, &b) in bytes.iter().enumerate() {
+            let before = self.is_whole();
+            if self.in_string {
+                match b {
+                    _ if self.escape => self.escape = false,
+                    b'\\' => self.escape = true,
+                    b'"' => self.in_string = false,
+                    _ => {}
+                }
+            } else {
+                match b {
+                    b'"' => self.in_string = true,
+                    b'{' | b'[' => self.depth = self.depth.saturating_add(1),
+                    b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+                    b' ' | b'\t' | b'\r' | b'\n' => continue,
+                    _ => {}
+                }
+                self.begun = true;
+            }
+            if end.is_none() && !before && self.is_whole() {
+                end = Some(i + 1);
+            }
+        }
+        end
+    }
+}
+
+/// A fragment's members; null and empty count as absent.
+struct Fragment<'a> {
+    index: Option<u64>,
+    id: String,
+    name: String,
+    arguments: Option<Value<'a>>,
+    extra: Option<Value<'a>>,
+}
+
+impl<'a> Fragment<'a> {
+    fn read(value: Value<'a>) -> Fragment<'a> {
+        let mut f = Fragment {
+            index: None,
+            id: String::new(),
+            name: String::new(),
+            arguments: None,
+            extra: None,
+        };
+        f.members(value);
+        f
+    }
+
+    fn members(&mut self, value: Value<'a>) {
+        for (key, v) in value.entries().filter(|(_, v)| !v.is_null()) {
+            match key.raw() {
+                b"index" => self.index = v.u64(),
+                b"id" => self.id = v.string().unwrap_or_default(),
+                b"function" => self.members(v),
+                b"name" => self.name = v.string().unwrap_or_default(),
+                b"arguments" => self.arguments = Some(v),
+                b"extra_content" => self.extra = Some(v),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Calls {
+    /// Whether no call has begun.
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Bytes held.
+    pub fn len(&self) -> usize {
+        self.parts.iter().map(|p| p.text.out.len()).sum()
+    }
+
+    /// Takes one element of `tool_calls`. `whole`: it comes from a message that is not streamed, so it is a call of its own.
+    pub fn push(&mut self, value: Value, whole: bool, tools: &[String]) {
+        let f = Fragment::read(value);
+        let found = if whole { None } else { self.find(&f, tools) };
+        let at = match found {
+            Some(at) => at,
+            None if self.parts.len() >= MAX_CALLS => {
+                self.too_many = true;
+                return;
+            }
+            None => {
+                let last = self.parts.iter().map(|p| p.order).max();
+                self.parts.push(Part {
+                    index: f.index,
+                    // Without a number a call stands behind those that came before it.
+                    order: f.index.or(last).unwrap_or(0),
+                    ..Part::default()
+                });
+                self.parts.len() - 1
+            }
+        };
+        let Some(part) = self.parts.get_mut(at) else {
+            return;
+        };
+        if part.id.is_empty() {
+            part.id = f.id;
+        }
+        part.name(&f.name, tools);
+        if let Some(extra) = f.extra {
+            part.extra = [b"\"extra_content\":", strict(extra).as_slice()].concat();
+        }
+        let Some(arguments) = f.arguments else { return };
+        let before = part.text.out.len();
+        match arguments.text() {
+            Some(text) => part.text.push(text),
+            None => part.text.push_plain(arguments.raw()),
+        }
+        part.scan
+            .feed(part.text.out.get(before..).unwrap_or_default());
+    }
+
+    /// Adds a call that was found in text, with its arguments when they could be read.
+    pub fn push_found(&mut self, name: String, arguments: Option<&[u8]>) {
+        let mut part = Part {
+            name,
+            leaked: arguments.is_none(),
+            ..Part::default()
+        };
+        let arguments = arguments.unwrap_or_default();
+        part.text.push_plain(arguments);
+        self.parts.push(part);
+    }
+
+    /// The call a fragment continues; `None` when it begins one.
+    fn find(&self, f: &Fragment, tools: &[String]) -> Option<usize> {
+        let last_with = |fits: &dyn Fn(&Part) -> bool| self.parts.iter().rposition(fits);
+        let by_id = || last_with(&|p| !f.id.is_empty() && p.id == f.id);
+        let at = if f.index.is_some() {
+            // The number alone fits, or a number that runs on although the id says that it is the same call.
+            last_with(&|p| p.index == f.index && !f.id.is_empty() && p.id == f.id)
+                .or_else(|| last_with(&|p| p.index == f.index))
+                .or_else(|| by_id().filter(|_| f.name.is_empty()))
+        } else if !f.id.is_empty() {
+            by_id()
+        } else {
+            self.parts.len().checked_sub(1)
+        }?;
+        let part = self.parts.get(at)?;
+        let whole = part.scan.is_whole();
+        // Another id under the same number is another call, unless an unfinished one just got a new id with more of its
+        // arguments.
+        let other_id = !f.id.is_empty() && !part.id.is_empty() && f.id != part.id;
+        if other_id && (whole || !f.name.is_empty()) {
+            return None;
+        }
+        if f.name.is_empty() || part.name.is_empty() {
+            return Some(at);
+        }
+        if f.name != part.name {
+            let known = |name: &str| tools.iter().any(|t| t == name);
+            let begun = !part.text.out.is_empty();
+            let other = whole || known(&f.name) && (begun || known(&part.name));
+            return if other && joined(&part.name, &f.name, tools).is_none() {
+                None
+            } else {
+                Some(at)
+            };
+        }
+        // The same name once more with no id to tell: a second call, if the first is whole and this one begins an object
+        // that is not the same again.
+        let anonymous = f.id.is_empty() && part.id.is_empty();
+        if anonymous && whole && part.text.out != b"{}" && begins_another(f.arguments, part) {
+            return None;
+        }
+        Some(at)
+    }
+
+    /// The calls in order, each with a name, an id that is unique among them, and arguments that are one object, or a
+    /// fault. `stopped`: why none of them may run whatever it looks like.
+    pub fn finish(self, stopped: Option<&str>, tools: &[String]) -> Vec<Call> {
+        let Calls {
+            mut parts,
+            too_many,
+        } = self;
+        parts.sort_by_key(|p| p.order);
+        let seed = time::monotonic_ms() ^ time::unix_seconds().rotate_left(20);
+        let mut out: Vec<Call> = Vec::with_capacity(parts.len());
+        for (i, mut part) in parts.into_iter().enumerate() {
+            part.text.flush();
+            let name = clean_name(&part.name, tools);
+            let raw = part.text.out;
+            if name.is_empty() && raw.is_empty() {
+                continue;
+            }
+            let mut call = Call {
+                id: part.id,
+                name: name.to_string(),
+                extra: part.extra,
+                ..Call::default()
+            };
+            if call.id.is_empty() || out.iter().any(|c| c.id == call.id) {
+                let mut n = seed.wrapping_add(i as u64);
+                loop {
+                    call.id = made_up_id(n);
+                    if !out.iter().any(|c| c.id == call.id) {
+                        break;
+                    }
+                    n = n.wrapping_add(1);
+                }
+            }
+            match (arguments(&raw), stopped) {
+                (Err(Fault::Cut), _) => call.fault = Some(Fault::Cut.phrase()),
+                (_, Some(why)) => call.fault = Some(why.to_string()),
+                (Err(fault), None) => call.fault = Some(fault.phrase()),
+                (Ok(object), None) => call.arguments = object,
+            }
+            if part.leaked {
+                let what =
+                    "this call came as text and could not be read; make it again as a tool call";
+                call.fault = Some(what.to_string());
+            }
+            if call.name.is_empty() {
+                call.name = "unnamed".to_string();
+                call.fault = Some("the call has no tool name".to_string());
+            }
+            if call.fault.is_some() {
+                call.arguments = raw;
+            }
+            out.push(call);
+        }
+        if too_many && let Some(last) = out.last_mut() {
+            last.fault =
+                Some("too many calls in one reply; the calls after this one were dropped".into());
+        }
+        out
+    }
+}
+
+impl Part {
+    /// Takes a name: the first, the next piece of one, or the same one again.
+    fn name(&mut self, name: &str, tools: &[String]) {
+        if self.name.is_empty() || name.starts_with(self.name.as_str()) {
+            if !name.is_empty() {
+                self.name = name.to_string();
+            }
+        } else if let Some(joined) = joined(&self.name, name, tools) {
+            self.name = joined;
+        } else if !name.is_empty() && self.text.out.is_empty() && !self.name.ends_with(name) {
+            // Pieces of a name no tool has: the model should read it whole in the answer.
+            self.name.push_str(name);
+        }
+    }
+}
+
+/// Whether a fragment's arguments begin an object that is not the one `part` holds.
+fn begins_another(arguments: Option<Value>, part: &Part) -> bool {
+    let Some(value) = arguments else { return false };
+    let text = value.text().map_or(value.raw().to_vec(), |t| t.bytes());
+    let text = text.trim_ascii();
+    matches!(text.first(), Some(b'{' | b'"')) && text != part.text.out.trim_ascii()
+}
+
+/// `head` + `piece`, when that begins the name of a tool and the two are not tools of their own.
+fn joined(head: &str, piece: &str, tools: &[String]) -> Option<String> {
+    if piece.is_empty() || tools.iter().any(|t| t == head) && tools.iter().any(|t| t == piece) {
+        return None;
+    }
+    let whole = [head, piece].concat();
+    tools.iter().any(|t| t.starts_with(&whole)).then_some(whole)
+}
+
+/// The name without what a template left around it (`read<|channel|>commentary`, `functions.read`).
+fn clean_name<'a>(name: &'a str, tools: &[String]) -> &'a str {
+    let name = name.split("<|").next().unwrap_or(name).trim();
+    let bare = name.rsplit(['.', ':']).next().unwrap_or(name);
+    let known = |n: &str| tools.iter().any(|t| t == n);
+    if !known(name) && known(bare) {
+        bare
+    } else {
+        name
+    }
+}
+
+/// Nine letters and digits, as the strictest server wants them.
+fn made_up_id(seed: u64) -> String {
+    let mut n = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 16;
+    let mut id = String::from("c");
+    for _ in 0..8 {
+        id.push(char::from(
+            b"0123456789abcdefghijklmnopqrstuvwxyz"[(n % 36) as usize],
+        ));
+        n /= 36;
+    }
+    id
+}

@@ -1,0 +1,361 @@
+//! What a server said about an error: the text for people and the typed codes, out of the shapes servers use.
+
+use crate::json::{Kind, Value, parse_prefix};
+use crate::text::{complete_utf8_len, push_utf8_lossy};
+
+/// A line for people is cut to about this many bytes: the head and, behind it, the tail, where traces have their point.
+const LINE_HEAD: usize = 200;
+const LINE_TAIL: usize = 100;
+/// Of a text not more than this is looked at.
+const MAX_TEXT: usize = 16 << 10;
+
+/// How keys begin.
+const KEYS: [&str; 9] = [
+    "sk-", "gsk_", "xai-", "AIza", "pplx-", "nvapi-", "hf_", "ghp_", "tgp_",
+];
+
+/// An error as the server told it.
+#[derive(Default)]
+pub struct Said {
+    /// The message with what belongs to it; places (`body.messages.3.name: …`) in front of complaints.
+    pub text: Vec<u8>,
+    /// Codes, types and reasons in order, lower case.
+    pub codes: Vec<Vec<u8>>,
+    /// A number that is an HTTP status; 0 when there was none.
+    pub status: u16,
+    /// The request field the server names.
+    pub param: Option<String>,
+}
+
+impl Said {
+    /// Reads an error object, whatever it is wrapped in.
+    pub fn read(value: Value) -> Said {
+        let mut said = Said::default();
+        said.take(value, 0);
+        said.text.truncate(MAX_TEXT);
+        said
+    }
+
+    /// The text and the codes in lower case, for the tables of words. Offsets below `text.len()` are those of the text.
+    pub fn words(&self) -> Vec<u8> {
+        let mut words = self.text.to_ascii_lowercase();
+        for code in &self.codes {
+            words.push(b' ');
+            words.extend_from_slice(code);
+        }
+        words
+    }
+
+    fn say(&mut self, text: &[u8]) {
+        let text = text.trim_ascii();
+        if text.is_empty() || find(&self.text, text).is_some() {
+            return;
+        }
+        if !self.text.is_empty() {
+            self.text.extend_from_slice(b": ");
+        }
+        push_utf8_lossy(&mut self.text, text);
+    }
+
+    fn take(&mut self, value: Value, depth: u32) {
+        if depth > 5 {
+            return;
+        }
+        match value.kind() {
+            Kind::Str => {
+                let text = value.text().map(|t| t.bytes()).unwrap_or_default();
+                // Gateways put the error of the server behind them into a string.
+                match parse_prefix(text.trim_ascii()) {
+                    Ok((inner, _)) if inner.kind() == Kind::Object => self.take(inner, depth + 1),
+                    _ => self.say(&text),
+                }
+            }
+            Kind::Array => {
+                for item in value.items().take(4) {
+                    self.take(item, depth + 1);
+                }
+            }
+            Kind::Object => self.members(value, depth),
+            _ => {}
+        }
+    }
+
+    fn members(&mut self, value: Value, depth: u32) {
+        if let (Some(place), Some(what)) = (value.get("loc"), value.get("msg")) {
+            let mut text = Vec::new();
+            for part in place.items() {
+                if !text.is_empty() {
+                    text.push(b'.');
+                }
+                match part.text() {
+                    Some(name) => name.push_to(&mut text),
+                    None => text.extend_from_slice(part.raw()),
+                }
+            }
+            text.extend_from_slice(b": ");
+            what.text().into_iter().for_each(|t| t.push_to(&mut text));
+            self.code(value.get("type"));
+            return self.say(&text);
+        }
+        for (key, v) in value.entries().filter(|(_, v)| !v.is_null()) {
+            match key.raw() {
+                b"error" | b"message" | b"msg" | b"detail" | b"errors" | b"error_description"
+                | b"error_msg" => self.take(v, depth + 1),
+                b"code" | b"type" | b"status" | b"reason" | b"error_code" | b"http_code"
+                | b"status_code" => self.code(Some(v)),
+                b"param" => self.param = v.string(),
+                b"metadata" => {
+                    if let Some(raw) = v.get("raw") {
+                        self.take(raw, depth + 1);
+                    }
+                }
+                b"details" | b"innererror" => {
+                    let list = [v];
+                    let items = v
+                        .items()
+                        .chain(list.into_iter().filter(|v| v.kind() == Kind::Object));
+                    for item in items {
+                        self.code(item.get("reason"));
+                        self.code(item.get("code"));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn code(&mut self, value: Option<Value>) {
+        let Some(value) = value else { return };
+        let text = match value.text() {
+            Some(text) => text.bytes(),
+            None if value.kind() == Kind::Number => value.raw().to_vec(),
+            None => return,
+        };
+        let number = value
+            .u64()
+            .or_else(|| crate::json::value::decimal(&text, 0));
+        if let Some(n @ 400..=599) = number
+            && self.status == 0
+            && text.len() == 3
+        {
+            self.status = n as u16;
+        }
+        if !text.is_empty() && text.len() < 80 {
+            self.codes.push(text.to_ascii_lowercase());
+        }
+    }
+}
+
+/// Whether an `error` member says that there is one: some servers always send an empty one.
+pub fn is_error(value: Value) -> bool {
+    match value.kind() {
+        Kind::Object => value.entries().next().is_some(),
+        Kind::Array => value.items().next().is_some(),
+        Kind::Str => value.raw() != b"\"\"",
+        Kind::Number => value.u64() != Some(0),
+        Kind::Bool => value.bool() == Some(true),
+        Kind::Null => false,
+    }
+}
+
+/// Where `needle` stands in `text`.
+pub fn find(text: &[u8], needle: &[u8]) -> Option<usize> {
+    if needle.is_empty() || needle.len() > text.len() {
+        return None;
+    }
+    text.windows(needle.len()).position(|w| w == needle)
+}
+
+/// The title of a page.
+pub fn title(page: &[u8]) -> Option<Vec<u8>> {
+    let page = &page[..page.len().min(MAX_TEXT)];
+    let lower = page.to_ascii_lowercase();
+    let open = find(&lower, b"<title")?;
+    let start = open + find(&lower[open..], b">")? + 1;
+    let end = start + find(&lower[start..], b"</title")?;
+    Some(page[start..end].trim_ascii().to_vec()).filter(|t| !t.is_empty())
+}
+
+/// Appends `text` as one line: white space folded, keys hidden, cut to about 300 bytes.
+pub fn push_line(out: &mut Vec<u8>, text: &[u8]) {
+    let mut clean = Vec::new();
+    push_utf8_lossy(&mut clean, &text[..text.len().min(MAX_TEXT)]);
+    let mut line = Vec::with_capacity(clean.len());
+    for word in clean.split(|b| b.is_ascii_whitespace() || *b == 0) {
+        if word.is_empty() || word.len() > 3 && word.iter().all(|b| b"-=_*~".contains(b)) {
+            continue;
+        }
+        if !line.is_empty() {
+            line.push(b' ');
+        }
+        if line.to_ascii_lowercase().ends_with(b"bearer ") {
+            line.extend_from_slice("…".as_bytes());
+        } else {
+            push_word(&mut line, word);
+        }
+    }
+    if line.len() <= LINE_HEAD + LINE_TAIL {
+        out.extend_from_slice(&line);
+        return;
+    }
+    let head = complete_utf8_len(&line[..LINE_HEAD]);
+    out.extend_from_slice(&line[..head]);
+    out.extend_from_slice(" … ".as_bytes());
+    let tail = &line[line.len() - LINE_TAIL..];
+    let start = tail.iter().position(|b| b & 0xC0 != 0x80).unwrap_or(0);
+    out.extend_from_slice(&tail[start..]);
+}
+
+/// A word without the keys in it: what begins like one, and long runs of mixed letters and digits.
+fn push_word(line: &mut Vec<u8>, word: &[u8]) {
+    let in_key = |b: &u8| b.is_ascii_alphanumeric() || b"-_*".contains(b);
+    let mut rest = word;
+    while !rest.is_empty() {
+        let n = rest.iter().position(|b| !in_key(b)).unwrap_or(rest.len());
+        if n == 0 {
+            let gap = rest.iter().position(in_key).unwrap_or(rest.len());
+            line.extend_from_slice(&rest[..gap]);
+            rest = &rest[gap..];
+            continue;
+        }
+        let run = &rest[..n];
+        rest = &rest[n..];
+        let prefix = KEYS.iter().find(|k| run.starts_with(k.as_bytes()));
+        let long = run.len() >= 32
+            && run.iter().all(u8::is_ascii_alphanumeric)
+            && run.iter().any(u8::is_ascii_digit)
+            && run.iter().any(u8::is_ascii_alphabetic);
+        let shown = match prefix {
+            Some(prefix) => prefix.len(),
+            None if long => 4,
+            None => run.len(),
+        };
+        line.extend_from_slice(&run[..shown]);
+        if shown < run.len() {
+            line.extend_from_slice("…".as_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::parse;
+
+    fn said(json: &str) -> (String, String, u16) {
+        let said = Said::read(parse(json.as_bytes()).unwrap());
+        let codes: Vec<_> = said
+            .codes
+            .iter()
+            .map(|c| String::from_utf8_lossy(c))
+            .collect();
+        (
+            String::from_utf8(said.text.clone()).unwrap(),
+            codes.join(","),
+            said.status,
+        )
+    }
+
+    #[test]
+    fn the_shapes_servers_use() {
+        let cases = [
+            (
+                r#"{"error":{"message":"m","type":"t","code":null}}"#,
+                "m",
+                "t",
+                0,
+            ),
+            (r#"{"error":"m"}"#, "m", "", 0),
+            (
+                r#"{"object":"error","message":"m","type":"BadRequestError","code":400}"#,
+                "m",
+                "badrequesterror,400",
+                400,
+            ),
+            (
+                r#"[{"error":{"code":429,"message":"m","status":"RESOURCE_EXHAUSTED"}}]"#,
+                "m",
+                "429,resource_exhausted",
+                429,
+            ),
+            (
+                r#"{"error":{"message":"m","code":502,"metadata":{"raw":"why"}}}"#,
+                "m: why",
+                "502",
+                502,
+            ),
+            (
+                r#"{"error":{"message":"m","metadata":{"raw":"{\"error\":{\"message\":\"why\",\"code\":\"x\"}}"}}}"#,
+                "m: why",
+                "x",
+                0,
+            ),
+            (
+                r#"{"message":{"detail":[{"type":"extra_forbidden","loc":["body","messages",3,"x"],"msg":"no"}]}}"#,
+                "body.messages.3.x: no",
+                "extra_forbidden",
+                0,
+            ),
+            (r#"{"detail":"m"}"#, "m", "", 0),
+            (
+                r#"{"detail":[{"loc":["a"],"msg":"m"},{"loc":["b"],"msg":"n"}]}"#,
+                "a: m: b: n",
+                "",
+                0,
+            ),
+            (r#"{"error":{"code":"1113","message":"m"}}"#, "m", "1113", 0),
+            (r#"{"code":500,"msg":"m","success":false}"#, "m", "500", 500),
+            (r#""m""#, "m", "", 0),
+            ("{}", "", "", 0),
+        ];
+        for (json, text, codes, status) in cases {
+            let (t, c, s) = said(json);
+            assert_eq!((t.as_str(), c.as_str(), s), (text, codes, status), "{json}");
+        }
+        let deep = "{\"error\":".repeat(100) + "1" + &"}".repeat(100);
+        assert_eq!(said(&deep).0, "");
+    }
+
+    #[test]
+    fn lines_hide_keys_and_stay_short() {
+        let line = |text: &str| {
+            let mut out = Vec::new();
+            push_line(&mut out, text.as_bytes());
+            String::from_utf8(out).unwrap()
+        };
+        let cases = [
+            ("a\n\n  b\tc", "a b c"),
+            (
+                "Incorrect API key provided: sk-ab***yz.",
+                "Incorrect API key provided: sk-….",
+            ),
+            ("key=sk-proj-Abc_123\"", "key=sk-…\""),
+            (
+                "header Bearer abc.def.ghi refused",
+                "header Bearer … refused",
+            ),
+            ("bearer x", "bearer …"),
+            ("0123456789abcdef0123456789abcdef.Zz9", "0123….Zz9"),
+            ("\n------------\nWhile", "While"),
+            ("task-force risk-averse", "task-force risk-averse"),
+        ];
+        for (text, want) in cases {
+            assert_eq!(line(text), want);
+        }
+        let long = line(&"wörter ".repeat(100));
+        assert!(long.len() <= 310 && long.contains('…'), "{long}");
+        let end = line(&("x ".repeat(400) + "the point"));
+        assert!(end.ends_with("the point"));
+        assert!(line(&"é".repeat(100_000)).len() <= 310);
+    }
+
+    #[test]
+    fn titles() {
+        assert_eq!(
+            title(b"<html><TITLE lang=en> A b </Title>").as_deref(),
+            Some(b"A b".as_slice())
+        );
+        assert_eq!(title(b"<html><title>cut"), None);
+        assert_eq!(title(b"<title></title>"), None);
+    }
+}
