@@ -206,8 +206,10 @@ pub fn explain(mut failure: Failure, keys: &Pool, url: &str) -> Failure {
         || failure.class == Class::Fatal && matches!(failure.status, 0 | 200);
     if astray {
         let url = url.split('?').next().unwrap_or_default();
-        failure.message.push_str(" at ");
-        failure.message.push_str(url);
+        if !failure.message.contains(url) {
+            failure.message.push_str(" at ");
+            failure.message.push_str(url);
+        }
     }
     failure
 }
@@ -239,4 +241,42 @@ pub fn duration(ms: u64) -> String {
         s => (s.div_ceil(3600), " h"),
     };
     [&dec(n), unit].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        for (ms, text) in [
+            (0, "0 s"),
+            (1, "1 s"),
+            (4000, "4 s"),
+            (119_000, "119 s"),
+            (120_000, "2 min"),
+            (7_199_000, "120 min"),
+            (7_200_000, "2 h"),
+            (u64::MAX, "5124095576031 h"),
+        ] {
+            assert_eq!(duration(ms), text);
+        }
+    }
+
+    #[test]
+    fn a_wait_serves_the_watch_and_takes_its_time() {
+        struct Ticks(u32);
+        impl Watch for Ticks {
+            fn tick(&mut self) -> bool {
+                self.0 += 1;
+                true
+            }
+        }
+        signal::install();
+        let mut ticks = Ticks(0);
+        let start = time::monotonic_ms();
+        assert!(!Device(transport::Transport::live()).wait(150, &mut ticks));
+        assert!(time::monotonic_ms() - start >= 150 && ticks.0 >= 2);
+        assert!(!Device(transport::Transport::live()).wait(0, &mut ticks));
+    }
 }

@@ -4,8 +4,9 @@
 //! Refused on purpose: endless patience. A wait the server wants longer than [`LONGEST_WAIT`] is told, not waited for.
 
 use super::attempt::{Device, Eyes, Io, Run, dec, duration, explain};
-use super::endpoint::{self, ADD_V1, Memory, NO_STREAM, PATH_V1, Rules};
+use super::endpoint::{self, ADD_V1, NO_STREAM, PATH_V1, Rules};
 use super::keys::{Pool, SPENT};
+use super::memory::Memory;
 use super::messages::Message;
 use super::reply::Assembler;
 use super::request::{self, Body};
@@ -125,7 +126,7 @@ impl Client {
     fn add(&mut self, base: Base, model: &str, keys: Pool) {
         self.endpoints.push(Endpoint {
             rules: self.rules(&base, model),
-            origin: endpoint::origin(&base, model),
+            origin: endpoint::origin(&endpoint::name(&base, model)),
             model: model.into(),
             base,
             keys,
@@ -138,7 +139,12 @@ impl Client {
         rules
     }
 
-    /// Names, in [`Message::origin`], the endpoint that gave the last reply.
+    /// The endpoint that gave the last reply, as sessions keep it: base URL, blank, model.
+    pub fn endpoint_name(&self) -> String {
+        endpoint::name(&self.here().base, &self.here().model)
+    }
+
+    /// The same endpoint in [`Message::origin`].
     pub fn origin(&self) -> u32 {
         self.here().origin
     }
@@ -159,7 +165,7 @@ impl Client {
         let rules = self.rules(&self.here().base, model);
         let first = self.here_mut();
         first.model = model.into();
-        first.origin = endpoint::origin(&first.base, model);
+        first.origin = endpoint::origin(&endpoint::name(&first.base, model));
         first.rules = rules;
     }
 
@@ -518,3 +524,6 @@ impl Client {
 fn is_unreachable(failure: &Failure) -> bool {
     failure.class == Class::Transient && matches!(failure.stage, Stage::Lookup | Stage::Connect)
 }
+
+#[cfg(test)]
+mod tests;

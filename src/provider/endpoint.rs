@@ -1,17 +1,10 @@
 //! What a base URL and model turned out to need. Hosts known to be strict start with rules; the rest is learned from
-//! refusals that name a field, and kept with date and cause in `endpoints.json` of the home directory.
+//! refusals that name a field, and kept by [`super::memory`].
 
 use super::Adapt;
 use super::messages::REASONING;
 use super::url::Base;
-use crate::json::{self, Writer};
-use crate::sys::time;
 use crate::text::push_dec;
-use std::ffi::OsStr;
-use std::io::{self, Read, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::PathBuf;
 
 /// Request fields an endpoint can do without.
 const FIELDS: [&str; 5] = [
@@ -158,7 +151,12 @@ impl Rules {
         let before = *self;
         match adapt {
             Adapt::DropField(field) => {
-                let field = field.split(['.', '[']).next().unwrap_or_default();
+                // A refusal may name the member inside.
+                let field = match field.split(['.', '[']).next().unwrap_or_default() {
+                    "include_usage" => "stream_options",
+                    "type" => "thinking",
+                    other => other,
+                };
                 match FIELDS.iter().position(|f| *f == field) {
                     Some(i) => self.drop |= 1 << i,
                     None if field == "stream" => self.flags |= NO_STREAM,
@@ -195,7 +193,7 @@ impl Rules {
     }
 
     /// Takes over a change as [`word`] wrote it; a word of another version is passed over.
-    fn recall(&mut self, word: &str) {
+    pub fn recall(&mut self, word: &str) {
         let (verb, what) = word.split_once(' ').unwrap_or((word, ""));
         let adapt = match verb {
             "drop" => Adapt::DropField(what.into()),
@@ -231,351 +229,30 @@ pub fn word(adapt: &Adapt) -> String {
     [verb, what].concat()
 }
 
-/// Names an endpoint in stored messages: a hash (FNV-1a) of base URL and model, never 0.
-pub fn origin(base: &Base, model: &str) -> u32 {
+/// The name of an endpoint as sessions keep it: base URL, blank, model.
+pub fn name(base: &Base, model: &str) -> String {
+    [&base.name(), " ", model].concat()
+}
+
+/// The number of the endpoint of that [`name`], for [`super::messages::Message::origin`]: a hash (FNV-1a), never 0 but
+/// for an empty name.
+pub fn origin(name: &str) -> u32 {
+    if name.is_empty() {
+        return 0;
+    }
     let mut hash: u32 = 0x811c_9dc5;
-    for b in base.name().bytes().chain([b'\n']).chain(model.bytes()) {
+    for b in name.bytes() {
         hash = (hash ^ u32::from(b)).wrapping_mul(0x0100_0193);
     }
     hash.max(1)
 }
 
-/// Bytes of `endpoints.json` read at most, endpoints kept, changes kept of one.
-const MAX_FILE: u64 = 64 * 1024;
-const MAX_ENDPOINTS: usize = 50;
-const MAX_CHANGES: usize = 16;
-
-/// The file of learned changes. It is a convenience: when it can't be read, everything is learned again.
-pub struct Memory {
-    path: Option<PathBuf>,
-}
-
-impl Memory {
-    /// The file in the directory `home`; without one nothing is kept.
-    pub fn new(home: Option<&[u8]>) -> Memory {
-        let path = |h| PathBuf::from(OsStr::from_bytes(h)).join("endpoints.json");
-        Memory {
-            path: home.map(path),
-        }
-    }
-
-    fn read(&self) -> Vec<u8> {
-        let mut text = Vec::new();
-        if let Some(path) = &self.path
-            && let Ok(file) = std::fs::File::open(path)
-            && file.take(MAX_FILE).read_to_end(&mut text).is_ok()
-            && json::parse(&text).is_ok()
-        {
-            return text;
-        }
-        Vec::new()
-    }
-
-    /// Applies to `rules` what was learned of an endpoint.
-    pub fn recall(&self, base: &Base, model: &str, rules: &mut Rules) {
-        let text = self.read();
-        let name = base.name();
-        for endpoint in endpoints(&text) {
-            if is(endpoint, &name, model)
-                && let Some(changes) = endpoint.get("changes")
-            {
-                for change in changes.items().take(MAX_CHANGES) {
-                    if let Some(word) = change.get_string("change") {
-                        rules.recall(&word);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Adds changes, each with its cause, to what is kept of an endpoint.
-    ///
-    /// # Errors
-    /// One line with the path when the file can't be written.
-    pub fn learn(
-        &self,
-        base: &Base,
-        model: &str,
-        changes: &[(String, String)],
-    ) -> Result<(), String> {
-        self.update(base, model, Some(changes)).map(|_| ())
-    }
-
-    /// Forgets what was learned of an endpoint; whether there was anything.
-    ///
-    /// # Errors
-    /// One line with the path when the file can't be written.
-    pub fn forget(&self, base: &Base, model: &str) -> Result<bool, String> {
-        self.update(base, model, None)
-    }
-
-    fn update(
-        &self,
-        base: &Base,
-        model: &str,
-        changes: Option<&[(String, String)]>,
-    ) -> Result<bool, String> {
-        let Some(path) = &self.path else {
-            return Ok(false);
-        };
-        let old = self.read();
-        let name = base.name();
-        let kept = endpoints(&old).filter(|e| !is(*e, &name, model));
-        let ours = endpoints(&old).find(|e| is(*e, &name, model));
-        if changes.is_none() && ours.is_none() {
-            return Ok(false);
-        }
-        let mut w = Writer::new();
-        w.open(b'{')
-            .key("version")
-            .num(1)
-            .key("endpoints")
-            .open(b'[');
-        // The one learned last stands first, so that the cut at the end loses the oldest.
-        if let Some(changes) = changes {
-            w.out.push(b'\n');
-            w.open(b'{').key("base_url").str(&name);
-            w.key("model").str(model).key("changes").open(b'[');
-            let before = ours.and_then(|o| o.get("changes"));
-            let before = before.iter().flat_map(|c| c.items());
-            let room = MAX_CHANGES.saturating_sub(changes.len());
-            for change in before.take(room) {
-                w.raw(change.raw());
-            }
-            let date = today();
-            for (change, cause) in changes {
-                w.open(b'{').key("change").str(change);
-                w.key("date").str(&date).key("cause").str(clip(cause));
-                w.close(b'}');
-            }
-            w.close(b']').close(b'}');
-        }
-        for endpoint in kept.take(MAX_ENDPOINTS) {
-            w.raw(endpoint.raw());
-        }
-        w.close(b']').close(b'}');
-        w.out.push(b'\n');
-        match replace(path, &w.out) {
-            Ok(()) => Ok(true),
-            Err(e) => Err(format!("{} can't be written: {e}", path.display())),
-        }
-    }
-}
-
-fn endpoints(text: &[u8]) -> impl Iterator<Item = json::Value<'_>> {
-    let list = json::value::checked(text).get("endpoints");
-    list.into_iter().flat_map(|l| l.items())
-}
-
-fn is(endpoint: json::Value, name: &str, model: &str) -> bool {
-    let equal = |key, value| {
-        endpoint
-            .get(key)
-            .and_then(|v| v.text())
-            .is_some_and(|t| t.is(value))
-    };
-    equal("base_url", name) && equal("model", model)
-}
-
-/// The cause's beginning: enough to judge by, however much the server said.
-fn clip(cause: &str) -> &str {
-    let mut end = cause.len().min(200);
-    while !cause.is_char_boundary(end) {
-        end -= 1;
-    }
-    cause.get(..end).unwrap_or_default()
-}
-
-fn today() -> Vec<u8> {
-    let t = time::local(time::unix_seconds());
-    let mut out = Vec::new();
-    push_dec(&mut out, u64::from(t.year));
-    for n in [t.month, t.day] {
-        out.push(b'-');
-        if n < 10 {
-            out.push(b'0');
-        }
-        push_dec(&mut out, u64::from(n));
-    }
-    out
-}
-
-/// Puts `bytes` in the place of `path` in one step, readable for the owner alone.
-fn replace(path: &std::path::Path, bytes: &[u8]) -> io::Result<()> {
-    if let Some(home) = path.parent()
-        && !home.exists()
-    {
-        std::fs::DirBuilder::new().mode(0o700).create(home)?;
-    }
-    let mut name = b"json.".to_vec();
-    push_dec(&mut name, u64::from(std::process::id()));
-    let temp = path.with_extension(OsStr::from_bytes(&name));
-    // What an earlier process with our number left behind is of no use.
-    let _ = std::fs::remove_file(&temp);
-    let written = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&temp)
-        .and_then(|mut f| f.write_all(bytes))
-        .and_then(|()| std::fs::rename(&temp, path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&temp);
-    }
-    written
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
-
-    struct Home(PathBuf);
-
-    impl Home {
-        fn new(name: &str) -> Home {
-            let dir = format!("cluade-endpoint-{}-{name}", std::process::id());
-            let dir = std::env::temp_dir().join(dir);
-            let _ = std::fs::remove_dir_all(&dir);
-            Home(dir)
-        }
-
-        fn memory(&self) -> Memory {
-            Memory::new(Some(self.0.as_os_str().as_bytes()))
-        }
-
-        fn file(&self) -> PathBuf {
-            self.0.join("endpoints.json")
-        }
-    }
-
-    impl Drop for Home {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
 
     fn base(url: &str) -> Base {
         Base::parse(url).unwrap()
-    }
-
-    fn changes(words: &[&str]) -> Vec<(String, String)> {
-        let pair = |w: &&str| (w.to_string(), "HTTP 400: \"no\"".to_string());
-        words.iter().map(pair).collect()
-    }
-
-    #[test]
-    fn what_was_learned_is_there_after_a_restart() {
-        let home = Home::new("restart");
-        let (b, other) = (base("http://h:1/v1?key=secret"), base("http://h:2/v1"));
-        let all = [
-            Adapt::DropField("thinking".into()),
-            Adapt::RenameMaxTokens,
-            Adapt::MaxTokens(8192),
-            Adapt::StripMessageField("reasoning".into()),
-            Adapt::AddMessageField("reasoning".into()),
-            Adapt::AddMessageField("reasoning".into()),
-            Adapt::StripMessageField("extra_content".into()),
-            Adapt::NullContent,
-            Adapt::DropField("stream".into()),
-        ];
-        let mut wanted = Rules::default();
-        for adapt in &all {
-            assert!(wanted.apply(adapt), "{}", word(adapt));
-            home.memory()
-                .learn(&b, "m", &changes(&[&word(adapt)]))
-                .unwrap();
-        }
-        home.memory().learn(&b, "m", &changes(&[PATH_V1])).unwrap();
-        home.memory()
-            .learn(&other, "m", &changes(&["drop thinking"]))
-            .unwrap();
-        wanted.set(ADD_V1);
-
-        let recalled = |b: &Base, model: &str| {
-            let mut rules = Rules::default();
-            home.memory().recall(b, model, &mut rules);
-            rules
-        };
-        assert_eq!(recalled(&b, "m"), wanted);
-        assert_eq!(recalled(&b, "m2"), Rules::default());
-        assert!(!recalled(&other, "m").sends("thinking"));
-
-        let text = std::fs::read_to_string(home.file()).unwrap();
-        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(value["endpoints"][1]["base_url"], "http://h:1/v1");
-        assert!(!text.contains("secret"));
-        let change = &value["endpoints"][0]["changes"][0];
-        assert_eq!(change["cause"], "HTTP 400: \"no\"");
-        assert_eq!(change["date"].as_str().unwrap().len(), 10);
-        let mode = |p| std::fs::metadata(p).unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode(home.file()), mode(home.0.clone())), (0o600, 0o700));
-        assert_eq!(std::fs::read_dir(&home.0).unwrap().count(), 1);
-
-        assert!(home.memory().forget(&b, "m").unwrap());
-        assert!(!home.memory().forget(&b, "m").unwrap());
-        assert_eq!(recalled(&b, "m"), Rules::default());
-        assert!(!recalled(&other, "m").sends("thinking"));
-    }
-
-    #[test]
-    fn a_broken_file_is_as_good_as_none() {
-        let home = Home::new("broken");
-        let b = base("http://h/v1");
-        std::fs::create_dir(&home.0).unwrap();
-        for text in [
-            "",
-            "{",
-            "[]",
-            "null",
-            r#"{"endpoints":3}"#,
-            r#"{"endpoints":[1,{"base_url":"http://h/v1","model":"m","changes":[3,{"change":"fly"},{"change":"limit x"},{"change":"drop model"}]}]}"#,
-        ] {
-            std::fs::write(home.file(), text).unwrap();
-            let mut rules = Rules::default();
-            home.memory().recall(&b, "m", &mut rules);
-            assert_eq!(rules, Rules::default(), "{text}");
-            home.memory()
-                .learn(&b, "m", &changes(&["drop thinking"]))
-                .unwrap();
-            home.memory().recall(&b, "m", &mut rules);
-            assert!(!rules.sends("thinking"), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_file_that_can_not_be_written_is_an_error_with_its_path() {
-        let home = Home::new("unwritable");
-        std::fs::write(&home.0, "a file in the place of the directory").unwrap();
-        let e = home
-            .memory()
-            .learn(&base("http://h"), "m", &changes(&["drop thinking"]))
-            .unwrap_err();
-        assert!(e.contains("endpoints.json"), "{e}");
-        let _ = std::fs::remove_file(&home.0);
-        let none = Memory::new(None);
-        assert_eq!(none.learn(&base("http://h"), "m", &changes(&["x"])), Ok(()));
-    }
-
-    #[test]
-    fn the_file_stays_small() {
-        let home = Home::new("small");
-        let long = vec![("drop thinking".to_string(), "é".repeat(10_000))];
-        for i in 0..MAX_ENDPOINTS + 10 {
-            let b = base(&format!("http://h{i}/v1"));
-            for _ in 0..3 {
-                home.memory().learn(&b, "m", &long).unwrap();
-            }
-        }
-        for _ in 0..MAX_CHANGES + 5 {
-            home.memory().learn(&base("http://x"), "m", &long).unwrap();
-        }
-        let size = std::fs::metadata(home.file()).unwrap().len();
-        assert!(size < MAX_FILE, "{size}");
-        let mut rules = Rules::default();
-        home.memory()
-            .recall(&base("http://h59/v1"), "m", &mut rules);
-        assert!(!rules.sends("thinking"));
     }
 
     #[test]
@@ -643,9 +320,11 @@ mod tests {
 
     #[test]
     fn origins_differ() {
-        let o = |url, model| origin(&base(url), model);
+        let o = |url, model| origin(&name(&base(url), model));
         let first = o("https://h/v1", "m");
         assert_eq!(first, o("https://H/v1/", "m"));
+        assert_eq!(first, origin("https://h/v1 m"));
+        assert_eq!(origin(""), 0);
         assert!(first != o("https://h/v1", "n") && first != o("https://h/v2", "m") && first != 0);
     }
 }

@@ -4,13 +4,12 @@
 pub mod attempt;
 pub mod calls;
 pub mod client;
-#[cfg(test)]
-mod client_tests;
 pub mod content;
 pub mod endpoint;
 pub mod failure;
 pub mod keys;
 pub mod leak;
+pub mod memory;
 pub mod messages;
 pub mod models;
 pub mod reply;

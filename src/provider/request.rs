@@ -164,7 +164,7 @@ mod tests {
         let mut rules = Rules::default();
         for (adapt, want) in [
             (
-                Adapt::DropField("stream_options.include_usage".into()),
+                Adapt::DropField("include_usage".into()),
                 r#","tool_choice":"auto","thinking":{"type":"enabled"},"reasoning_effort":"max","max_tokens":131072,"stream":true}"#,
             ),
             (

@@ -29,7 +29,7 @@ const BYTES_ASKED: usize = 64 * 1024;
 /// Bytes looked at to tell text from other data.
 const PROBE: usize = 8 * 1024;
 /// How long lines beyond the window are counted, in ms.
-const COUNT_TIME: u64 = 2000;
+const COUNT_TIME: u64 = 1000;
 /// Entries of a directory shown.
 const ENTRIES: usize = 1000;
 /// Room for the notes at the end.
