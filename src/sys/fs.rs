@@ -198,6 +198,77 @@ pub fn canonical(p: &[u8]) -> Vec<u8> {
     }
 }
 
+/// Whether `p` names a directory, links followed.
+pub fn is_dir(p: &[u8]) -> bool {
+    stat(p).is_ok_and(|m| m.kind == Kind::Dir)
+}
+
+/// Whether `p` names a regular file, links followed.
+pub fn is_file(p: &[u8]) -> bool {
+    stat(p).is_ok_and(|m| m.kind == Kind::File)
+}
+
+/// Whether something is at `p`.
+pub fn exists(p: &[u8]) -> bool {
+    lstat(p).is_ok()
+}
+
+/// The first `limit` bytes of a file.
+///
+/// # Errors
+/// The system's.
+pub fn read_small(p: &[u8], limit: usize) -> io::Result<Vec<u8>> {
+    let mut file = File::open(p)?;
+    let mut out = Vec::new();
+    let mut buf = [0; 4096];
+    while out.len() < limit {
+        match file.read(&mut buf)? {
+            0 => break,
+            n => out.extend_from_slice(&buf[..n.min(limit - out.len())]),
+        }
+    }
+    Ok(out)
+}
+
+/// The file a write to `p` would change, which need not exist: links and dots resolved.
+pub fn real_target(p: &[u8]) -> Vec<u8> {
+    let target = resolve(p).unwrap_or_else(|_| p.to_vec());
+    let name = target.rsplit(|&b| b == b'/').next().unwrap_or_default();
+    if matches!(name, b"" | b"." | b"..") {
+        return canonical(&target);
+    }
+    join(&canonical(parent(&target)), name)
+}
+
+/// Writes a user's output file: a regular one is replaced as a whole, anything else (a fifo, /dev/stderr) is written to.
+///
+/// # Errors
+/// The system's.
+pub fn write_output(p: &[u8], bytes: &[u8]) -> io::Result<()> {
+    let target = resolve(p)?;
+    let mode = match stat(&target) {
+        Ok(m) if m.kind != Kind::File => {
+            return std::fs::OpenOptions::new()
+                .write(true)
+                .open(path(&target))
+                .and_then(|mut f| io::Write::write_all(&mut f, bytes));
+        }
+        Ok(m) => m.mode,
+        Err(_) => 0o666,
+    };
+    match File::create_unique(parent(&target), b".cluade-out", mode) {
+        Ok((mut file, temporary)) => {
+            let written = file.write(bytes).and_then(|()| rename(&temporary, &target));
+            if written.is_err() {
+                let _ = remove(&temporary);
+            }
+            written
+        }
+        // A directory we may not add to can still hold a file we may write.
+        Err(_) => std::fs::write(path(&target), bytes),
+    }
+}
+
 /// Whether this process may write to `p`, by its mode.
 ///
 /// # Errors

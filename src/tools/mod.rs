@@ -3,6 +3,7 @@
 
 pub mod bash;
 pub mod bigedit;
+pub mod compact;
 pub mod edit;
 pub mod editcall;
 pub mod glob;
@@ -117,5 +118,16 @@ pub struct Tool {
     pub run: Option<Run>,
 }
 
-/// The table.
-pub static TOOLS: &[Tool] = &[];
+/// The table, in the order the model sees.
+pub static TOOLS: [&Tool; 5] = [
+    &read::TOOL,
+    &write::TOOL,
+    &edit::TOOL,
+    &bash::TOOL,
+    &compact::TOOL,
+];
+
+/// The tool of that name.
+pub fn find(name: &str) -> Option<&'static Tool> {
+    TOOLS.iter().copied().find(|t| t.name == name)
+}
