@@ -52,6 +52,8 @@ fn expand(word: &Word, home: &[u8]) -> Option<Vec<u8>> {
         let raw = word.text.get(mark.start..mark.end)?;
         match mark.kind {
             Kind::Glob => {}
+            // Some home, whoever it is.
+            Kind::Value if word.text.starts_with(b"/home/$") && mark.start == 6 => {}
             Kind::Tilde => {
                 let name = word.text.get(1..)?;
                 let name = name.split(|b| *b == b'/').next()?;
