@@ -50,7 +50,7 @@ fn recursive_forced_deletes() {
         "/proc", "/sys", "/var", "/var/lib", "/var/*", "/rom", "/overlay", "/overlay/*", "/overlay/upper", "/home",
         "/home/*", "/home/ann", "/home/ann/", "/home/ann/*", "/home/bob", "/root", "/root/*", "/opt", "/srv",
         "/www", "~", "~/", "~/*", "~/.", "~/..", "~root", "~bob", "$HOME", "\"$HOME\"", "${HOME}", "\"${HOME}\"/",
-        "$HOME/*", "\"$HOME\"/*", "${HOME:?}/*", "*", ".", "..", "./", "../", "./*", "../*", "../..", "./.", ".*",
+        "$HOME/*", "\"$HOME\"/*", "${HOME:?}/*", "/home/$USER", "/home/$USER/", "*", ".", "..", "./", "../", "./*", "../*", "../..", "./.", ".*",
         "* .*", "$PWD", "\"$PWD\"/*", "\"/etc\"", "'/etc'", "/et\\c", "$'/etc'", "/tmp/x /etc", "x y /", "-- /",
         "../../../../etc", "../..",
     ] {
@@ -96,7 +96,7 @@ fn recursive_forced_deletes() {
         "rm -rf $HOME/build", "rm -rf \"$HOME/.cache/x\"", "rm -rf /home/ann/build", "rm -rf /home/bob/x",
         "rm -rf /root/x", "rm -rf /mnt/usb/x", "rm -rf /var/cache/x", "rm -rf /var/tmp/x", "rm -rf /opt/x",
         "rm -rf /srv/x", "rm -rf /usr/local/share/x", "rm -rf /usr/src/x", "rm -rf /dev/shm/x", "rm -rf /www/old",
-        "rm -rf /etcetera", "rm -rf /lib2x", "rm -rf $DIR", "rm -rf \"$DIR\"/*", "rm -rf ${DIR:?}/x", "rm -rf /$x",
+        "rm -rf /etcetera", "rm -rf /lib2x", "rm -rf $DIR", "rm -rf \"$DIR\"/*", "rm -rf ${DIR:?}/x", "rm -rf /$x", "rm -rf /home/$USER/x", "rm -rf /home/$x/y",
         "rm -rf $(pwd)/x", "rm -rf ''", "rm -rf \"*\"", "rm -rf '~'", "rm -rf", "rm -r /etc", "rm -f /etc/passwd",
         "rm /etc/x", "rm -f *", "rm -r *", "rm -- -rf /", "rmdir /etc", "echo rm -rf /",
         "echo 'rm -rf /'", "printf '%s' 'rm -rf /'", "# rm -rf /", "ls # rm -rf /", "grep 'rm -rf /' log",
@@ -212,7 +212,7 @@ fn filesystems_power_and_flash() {
         &[
             "reboot", "reboot -f", "sudo reboot", "/sbin/reboot", "sleep 5; reboot", "sleep 5 && reboot &",
             "(sleep 1; reboot) &", "shutdown -h now", "shutdown -r +5", "sudo shutdown now", "halt", "halt -p",
-            "poweroff", "busybox poweroff -f", "nohup reboot >/dev/null 2>&1 &", "make && sudo reboot",
+            "poweroff", "busybox poweroff -f", "nohup reboot >/dev/null 2>&1 &", "nohup sh -c \"sleep 2; reboot\" >/dev/null 2>&1 &", "( sleep 2; reboot ) </dev/null >/dev/null 2>&1 &", "make && sudo reboot",
             "if ok; then reboot; fi", "sh -c reboot", "echo $(reboot)", "systemctl reboot", "systemctl poweroff -i",
             "systemctl --no-wall halt", "sudo systemctl kexec", "systemctl isolate reboot.target",
             "systemctl start poweroff.target", "init 0", "init 6", "telinit 6", "sudo init 0",

@@ -238,7 +238,7 @@ impl<'a> Reader<'a> {
                 }
                 return self.body(name);
             }
-            b"[[" => return self.condition(),
+            b"[[" if matches!(self.at(2), b' ' | b'\t' | b'\n') => return self.condition(),
             b"time" => {
                 // A keyword only in front of a compound command; else it is a program like nice.
                 let from = self.pos;

@@ -4,7 +4,11 @@ use super::shell::{Kind, Word};
 
 /// Whether `name` is one of the words of `list`.
 pub(super) fn listed(list: &str, name: &[u8]) -> bool {
-    list.split(' ').any(|word| word.as_bytes() == name)
+    words(list).any(|word| word == name)
+}
+
+fn words(list: &str) -> impl Iterator<Item = &[u8]> {
+    list.as_bytes().split(|b| *b == b' ')
 }
 
 /// What is lost with a path.
@@ -52,6 +56,8 @@ fn expand(word: &Word, home: &[u8]) -> Option<Vec<u8>> {
         let raw = word.text.get(mark.start..mark.end)?;
         match mark.kind {
             Kind::Glob => {}
+            // Some home, whoever it is.
+            Kind::Value if word.text.starts_with(b"/home/$") && mark.start == 6 => {}
             Kind::Tilde => {
                 let name = word.text.get(1..)?;
                 let name = name.split(|b| *b == b'/').next()?;
@@ -147,8 +153,8 @@ pub(super) fn raw_device(path: &[u8]) -> bool {
         return listed("disk mapper block mtd md", name);
     }
     let follows = |prefixes: &str, test: fn(u8) -> bool| {
-        prefixes.split(' ').any(|prefix| {
-            let rest = name.strip_prefix(prefix.as_bytes());
+        words(prefixes).any(|prefix| {
+            let rest = name.strip_prefix(prefix);
             rest.and_then(|r| r.first()).is_some_and(|b| test(*b))
         })
     };

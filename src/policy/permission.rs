@@ -247,7 +247,7 @@ pub fn propose(tool: &str, command: &[u8]) -> Option<String> {
             .map(str::to_string)
     };
     let program = plain(only.words.first()?)?;
-    let name = program.rsplit('/').next()?.as_bytes();
+    let name = program.as_bytes().rsplit(|b| *b == b'/').next()?;
     if wrapper::is_wrapper(name) || listed(RUN_ANYTHING, name) {
         return None;
     }

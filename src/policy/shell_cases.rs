@@ -59,7 +59,7 @@ fn words_and_quotes() {
         ("echo '' \"\"", "echo||"),
         ("echo a#b # c", "echo|a#b"),
         ("# only", ""),
-        (r"echo $'a\n\x41\101\u20ac\'' $'\\'", "echo|a\nAA€'|\\"),
+        (r"echo $'a\n\x41\101\u20ac\'' $'\\\z'", "echo|a\nAA€'|\\\\z"),
         ("echo $\"x\" $ $% a$", "echo|x|$|$%|a$"),
         (
             "echo $x \"$y\" ${z:-a b} $1x $@",

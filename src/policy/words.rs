@@ -274,7 +274,8 @@ impl Reader<'_> {
                 b'`' => break,
                 b'\\' => {
                     let next = self.at(1);
-                    if !matches!(next, b'`' | b'\\' | b'$') && !(quoted && next == b'"') {
+                    let escapes = matches!(next, b'`' | b'\\' | b'$') || quoted && next == b'"';
+                    if !escapes {
                         inside.push(b'\\');
                     }
                     if next != 0 {
@@ -326,7 +327,11 @@ impl Reader<'_> {
                             self.pos -= 1;
                             self.number(8, 3) & 0xFF
                         }
-                        _ => u32::from(c),
+                        b'\'' | b'"' | b'\\' | b'?' => u32::from(c),
+                        _ => {
+                            word.text.push(b'\\');
+                            u32::from(c)
+                        }
                     };
                     if matches!(c, b'u' | b'U') {
                         let c = char::from_u32(code).unwrap_or('\u{FFFD}');
