@@ -442,3 +442,50 @@ fn a_scratch_that_others_can_write_to_is_not_trusted() {
     let (session, _) = store.open(&id).unwrap();
     assert_eq!(session.conversation.len(), 6);
 }
+
+#[test]
+fn random_damage_gives_a_valid_conversation_or_an_error() {
+    let place = Place::new();
+    let (mut session, _) = place.store().create(b"/root");
+    for n in 0..3 {
+        turn(&mut session, n);
+        session.set_context_from(5);
+        session.commit();
+    }
+    let good = std::fs::read(session.path().unwrap()).unwrap();
+    let path = place.dir.path().join("probe");
+    let mut seed: u32 = 0x9e37_79b9;
+    let mut random = |below: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 17;
+        seed ^= seed << 5;
+        seed as usize % below
+    };
+    let mut opened = 0;
+    for _ in 0..3000 {
+        let mut bytes = good.clone();
+        for _ in 0..=random(4) {
+            let at = random(bytes.len());
+            match random(5) {
+                0 => bytes[at] = random(256) as u8,
+                1 => bytes[at] = b"\"\\{}[],\n:0 "[random(11)],
+                2 => drop(bytes.drain(at..(at + random(200)).min(bytes.len()))),
+                3 => bytes.insert(at, b"\"\\{}[],\n:0 "[random(11)]),
+                _ => {
+                    let piece = bytes[at..(at + random(300)).min(bytes.len())].to_vec();
+                    let to = random(bytes.len());
+                    bytes.splice(to..to, piece);
+                }
+            }
+        }
+        std::fs::write(&path, &bytes).unwrap();
+        let Ok(mut loaded) = load::load(&File::open(&path).unwrap()) else {
+            continue;
+        };
+        loaded.builder.finish();
+        let checked = message::check(loaded.builder.conversation.iter());
+        assert_eq!(checked, Ok(()), "{}", String::from_utf8_lossy(&bytes));
+        opened += 1;
+    }
+    assert!(opened > 2900, "only {opened} opened");
+}
