@@ -319,7 +319,7 @@ fn read_all(file: &File) -> io::Result<Vec<u8>> {
 /// Where the first element of the array `messages` starts in a text that may be cut.
 fn find_messages(text: &[u8]) -> Option<usize> {
     let name = b"\"messages\"";
-    let mut at = memchr::memmem::find(text, name)? + name.len();
+    let mut at = text.windows(name.len()).position(|w| w == name)? + name.len();
     for wanted in [b':', b'['] {
         at += text
             .get(at..)?
@@ -345,19 +345,27 @@ fn other_layout(file: &File) -> io::Result<Loaded> {
         ));
     }
     let object = whole.map_or(&b""[..], |v| v.raw());
-    let found = find_messages(&text);
-    if array.is_none() && found.is_none() {
+    let found = match array {
+        Some(_) => None,
+        None => find_messages(&text),
+    };
+    if array.is_none() {
+        // Our layout with a damaged head; lines can be read behind damage, an array only up to it.
         let mut loaded = by_lines(file, Head::default(), 0, false)?;
-        loaded.rewrite = Some(Rewrite {
-            extra: Vec::new(),
-            keep: !text.is_empty(),
-        });
-        if !text.is_empty() {
-            loaded.notes.push(
-                "the start of the session file is damaged; readable messages were kept".into(),
-            );
+        let mut elements = 0;
+        salvage(found.and_then(|at| text.get(at..)), &mut |_| elements += 1);
+        if loaded.slots >= elements {
+            loaded.rewrite = Some(Rewrite {
+                extra: Vec::new(),
+                keep: !text.is_empty(),
+            });
+            if loaded.any {
+                loaded.notes.push(
+                    "the start of the session file was damaged; readable messages were kept".into(),
+                );
+            }
+            return Ok(loaded);
         }
-        return Ok(loaded);
     }
     let mut loaded = Loaded {
         head: Head::from(object).unwrap_or_default(),
@@ -377,7 +385,7 @@ fn other_layout(file: &File) -> io::Result<Loaded> {
     };
     match array {
         Some(array) => array.items().for_each(&mut add),
-        None => salvage(text.get(found.unwrap_or(text.len())..), &mut add),
+        None => salvage(found.and_then(|at| text.get(at..)), &mut add),
     }
     if whole.is_none() {
         loaded

@@ -149,8 +149,7 @@ pub fn role(message: &[u8]) -> Option<Role> {
 /// empty.
 pub fn calls(message: &[u8]) -> Vec<StoredCall> {
     let mut list = Vec::new();
-    // Reading the whole of a long result to find that it has no calls would cost a millisecond on a router.
-    if memchr::memmem::find(message, b"\"tool_calls\"").is_none() {
+    if role(message) != Some(Role::Assistant) {
         return list;
     }
     let Ok(value) = parse(message) else {

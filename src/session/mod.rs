@@ -14,6 +14,9 @@ pub mod record;
 pub mod scan;
 pub mod store;
 
+#[cfg(test)]
+mod tests;
+
 pub use conversation::Conversation;
 pub use record::Session;
 pub use store::{Error, Store};
@@ -34,7 +37,13 @@ pub mod testing {
             static NEXT: AtomicU32 = AtomicU32::new(0);
             let n = NEXT.fetch_add(1, Ordering::Relaxed);
             let name = format!("cluade-session-{}-{n}", std::process::id());
-            let path = std::env::temp_dir().join(name);
+            // In memory where there is such a place: flushing thousands of times costs minutes on a disk.
+            let memory = Path::new("/dev/shm");
+            let base = match crate::sys::storage::directory(&memory.join(&name)) {
+                Ok(()) => memory.to_path_buf(),
+                Err(_) => std::env::temp_dir(),
+            };
+            let path = base.join(name);
             crate::sys::storage::private_directory(&path).unwrap();
             Dir(path)
         }

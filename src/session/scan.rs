@@ -335,7 +335,8 @@ pub fn find_trailer(file: &File) -> io::Result<Option<(Trailer, u64)>> {
             Err(e) => return Err(e),
         }
     }
-    let Some(at) = memchr::memmem::rfind(&tail, b"\n],\"steps\":") else {
+    let start = b"\n],\"steps\":";
+    let Some(at) = tail.windows(start.len()).rposition(|w| w == start) else {
         return Ok(None);
     };
     let text = tail.get(at + 1..).unwrap_or_default();

@@ -97,8 +97,14 @@ impl Store {
     pub(super) fn dirs(&self) -> Vec<PathBuf> {
         let mut list = Vec::new();
         list.extend(self.dir.clone());
-        list.push(self.scratch.join(SESSIONS));
+        list.extend(self.trusted().map(|s| s.join(SESSIONS)));
         list
+    }
+
+    /// Scratch, when it is there and nobody else can have put anything into it.
+    fn trusted(&self) -> Option<&Path> {
+        storage::is_private(&self.scratch).ok()?;
+        Some(&self.scratch)
     }
 
     fn pointers(&self) -> Vec<PathBuf> {
@@ -166,11 +172,16 @@ impl Store {
             return Err(Error::Ambiguous(name.into(), fitting));
         }
         fitting.pop().ok_or_else(|| {
-            ids.reverse();
-            ids.truncate(200);
-            ids.sort_by_key(|id| distance(id.as_bytes(), name.as_bytes()));
-            ids.truncate(3);
-            Error::Missing(name.into(), ids)
+            let mut near = Vec::new();
+            while near.len() < 3
+                && let Some(best) = (0..ids.len()).rev().take(200).min_by_key(|i| {
+                    ids.get(*i)
+                        .map_or(usize::MAX, |id| distance(id.as_bytes(), name.as_bytes()))
+                })
+            {
+                near.push(ids.remove(best));
+            }
+            Error::Missing(name.into(), near)
         })
     }
 
@@ -291,7 +302,11 @@ impl Store {
     /// [`Error::Empty`] when there is none; those of [`Store::open`].
     pub fn last(&self) -> Result<(Session, Vec<String>), Error> {
         let mut warnings = self.recover();
-        let used = self.pointers().into_iter().rev().find_map(|p| {
+        let mut pointers = self.pointers();
+        if self.trusted().is_none() {
+            pointers.retain(|p| !p.starts_with(&self.scratch));
+        }
+        let used = pointers.into_iter().rev().find_map(|p| {
             let text = std::fs::read(p).ok()?;
             let id = std::str::from_utf8(text.trim_ascii()).ok()?.to_string();
             self.path(&id).is_some().then_some(id)
@@ -368,6 +383,7 @@ impl Store {
         let journal = (!volatile).then(|| journal::path(&self.scratch, id, path));
         let mut taken = 0;
         if let Some(journal) = &journal
+            && self.trusted().is_some()
             && let Ok(old) = File::open(journal)
         {
             match session.complete(&mut builder, &old).map_err(fail)? {
@@ -386,11 +402,14 @@ impl Store {
             }
         }
         builder.finish();
+        let repair = disk.torn && disk.any && disk.rewrite.is_none();
         session.bind(builder.conversation, disk, journal);
         if taken > 0 {
             warnings.push(format!(
                 "session {id}: {taken} messages of an interrupted run were recovered"
             ));
+        }
+        if taken > 0 || repair {
             warnings.extend(session.commit());
         }
         Ok((session, warnings))
@@ -400,11 +419,8 @@ impl Store {
     /// the user should be told.
     pub fn recover(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        for entry in std::fs::read_dir(&self.scratch)
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
+        let entries = self.trusted().and_then(|s| std::fs::read_dir(s).ok());
+        for entry in entries.into_iter().flatten().flatten() {
             let name = entry.file_name();
             if !name.as_bytes().starts_with(journal::PREFIX.as_bytes()) {
                 continue;

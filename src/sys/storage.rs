@@ -180,28 +180,36 @@ pub fn directory(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
-/// As [`directory`], for a place below one where everybody can write: an existing one must be a real directory of this
-/// user in which nobody else can write.
+/// As [`directory`], for a place below one where everybody can write; see [`is_private`].
+///
+/// # Errors
+/// The system's; those of [`is_private`].
+pub fn private_directory(dir: &Path) -> io::Result<()> {
+    match is_private(dir) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            directory(dir)?;
+            is_private(dir)
+        }
+        done => done,
+    }
+}
+
+/// Makes sure that `dir` is a real directory of this user in which nobody else can write.
 ///
 /// # Errors
 /// The system's; `NotADirectory` for a link, `PermissionDenied` for a directory that is somebody else's or open to
 /// others.
-pub fn private_directory(dir: &Path) -> io::Result<()> {
-    match std::fs::symlink_metadata(dir) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => directory(dir),
-        Err(e) => Err(e),
-        Ok(meta) => {
-            // SAFETY: takes nothing and can't fail.
-            let me = unsafe { libc::geteuid() };
-            if !meta.is_dir() {
-                return Err(io::ErrorKind::NotADirectory.into());
-            }
-            if meta.uid() != me || meta.mode() & 0o022 != 0 {
-                return Err(io::ErrorKind::PermissionDenied.into());
-            }
-            Ok(())
-        }
+pub fn is_private(dir: &Path) -> io::Result<()> {
+    let meta = std::fs::symlink_metadata(dir)?;
+    // SAFETY: takes nothing and can't fail.
+    let me = unsafe { libc::geteuid() };
+    if !meta.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
     }
+    if meta.uid() != me || meta.mode() & 0o022 != 0 {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    Ok(())
 }
 
 /// Faults for tests, counted on the calling thread: the n-th changing operation fails, or all from it on.
