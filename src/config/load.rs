@@ -342,9 +342,8 @@ fn check_keys(config: &mut Config, warnings: &mut Vec<String>) -> Result<(), Str
 fn unknown_profile(name: &str, docs: &[Doc]) -> String {
     let mut names: Vec<String> = Vec::new();
     for doc in docs {
-        let profiles = doc.parse().ok().and_then(|v| v.get("profiles"));
-        for (key, _) in profiles.iter().flat_map(Value::entries) {
-            names.push(key.string());
+        if let Some(profiles) = doc.parse().ok().and_then(|v| v.get("profiles")) {
+            names.extend(profiles.entries().map(|(key, _)| key.string()));
         }
     }
     let mut text = ["there is no profile \"", name, "\""].concat();
@@ -395,7 +394,7 @@ fn same_place(a: &[u8], b: &[u8]) -> bool {
 /// The user's directory from /etc/passwd, for services and cron jobs, which have no HOME on OpenWrt.
 fn passwd_home() -> Option<Vec<u8>> {
     let uid = std::fs::metadata("/proc/self").map_or(0, |m| m.uid());
-    let passwd = std::fs::read("/etc/passwd").unwrap_or_default();
+    let passwd = read_file(b"/etc/passwd").unwrap_or_default();
     home_in(&passwd, uid).or_else(|| (uid == 0).then(|| b"/root".to_vec()))
 }
 

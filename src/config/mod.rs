@@ -220,12 +220,17 @@ pub fn missing_key(config: &Config, home: Option<&[u8]>) -> Option<String> {
 
 /// The host of a URL: without scheme, user, port and brackets; empty when there is none.
 pub fn host_of(url: &str) -> &str {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or("");
-    let host = authority.rsplit('@').next().unwrap_or("");
+    let start = url.find("://").map_or(0, |i| i + 3);
+    let rest = url.get(start..).unwrap_or("");
+    let cut = |text: &str, stop: fn(&u8) -> bool| {
+        let end = text.as_bytes().iter().position(stop);
+        end.unwrap_or(text.len())
+    };
+    let authority = &rest[..cut(rest, |b| b"/?#\\".contains(b))];
+    let host = &authority[memchr::memrchr(b'@', authority.as_bytes()).map_or(0, |i| i + 1)..];
     match host.strip_prefix('[') {
-        Some(v6) => v6.split(']').next().unwrap_or(""),
-        None => host.split(':').next().unwrap_or(""),
+        Some(v6) => &v6[..cut(v6, |b| *b == b']')],
+        None => &host[..cut(host, |b| *b == b':')],
     }
 }
 

@@ -12,10 +12,10 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 
-use nanoserde::{DeJson, SerJson};
+use nanoserde::SerJson;
 
 use crate::config::load::{create_private, make_home, os};
-use crate::json::{Kind, Token, Tokenizer, parse};
+use crate::json::parse;
 use sha256::Sha256;
 
 /// What in a project's `.cluade/` needs trust. A feature that reads another file there adds it here.
@@ -304,49 +304,41 @@ fn open_regular(path: &[u8]) -> Option<(File, Metadata)> {
     meta.is_file().then_some((file, meta))
 }
 
-#[derive(Default, SerJson, DeJson)]
+#[derive(Default, SerJson)]
 struct Store {
-    #[nserde(default)]
     projects: Vec<Entry>,
 }
 
-#[derive(SerJson, DeJson)]
+#[derive(SerJson)]
 struct Entry {
     path: String,
     size: u64,
     sha256: String,
 }
 
-/// Reads `home`/trust.json. One that is missing or damaged trusts nothing.
+/// Reads `home`/trust.json. One that is missing or damaged trusts nothing. nanoserde only writes it: its reader panics
+/// or hangs on some damaged texts, and costs 20 KiB of floating point.
 fn read(home: &[u8]) -> Store {
     let path = [home, b"/trust.json"].concat();
     let mut bytes = Vec::new();
     let read = open_regular(&path).map(|(file, _)| file.take(MAX_BYTES).read_to_end(&mut bytes));
-    let Some(Ok(_)) = read else {
-        return Store::default();
+    let mut store = Store::default();
+    let (Some(Ok(_)), Ok(whole)) = (read, parse(&bytes)) else {
+        return store;
     };
-    if !is_plain(&bytes) {
-        return Store::default();
-    }
-    let text = String::from_utf8(bytes).unwrap_or_default();
-    DeJson::deserialize_json(&text).unwrap_or_default()
-}
-
-/// nanoserde panics or hangs on some damaged texts (a comma where a value must be, an end inside an unknown member), so
-/// it only gets to see sound JSON whose numbers are sizes.
-fn is_plain(text: &[u8]) -> bool {
-    if parse(text).map(|v| v.kind()) != Ok(Kind::Object) {
-        return false;
-    }
-    let (mut tokens, mut pos) = (Tokenizer::new(), 0);
-    while let Ok(Some(token)) = tokens.next(text, &mut pos, true) {
-        if let Token::Number(n) = token
-            && !n.iter().all(u8::is_ascii_digit)
-        {
-            return false;
+    let Some(projects) = whole.get("projects") else {
+        return store;
+    };
+    for entry in projects.items() {
+        if let (Some(path), Some(size), Some(sha256)) = (
+            entry.get_string("path"),
+            entry.get_u64("size"),
+            entry.get_string("sha256"),
+        ) {
+            store.projects.push(Entry { path, size, sha256 });
         }
     }
-    true
+    store
 }
 
 #[cfg(test)]
