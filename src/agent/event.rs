@@ -90,6 +90,8 @@ pub enum Ending {
     MaxSteps,
     /// Loop detector.
     Loop,
+    /// `--timeout` passed.
+    TimeLimit,
     /// Ctrl-C.
     Interrupted,
     /// SIGTERM or SIGHUP.
@@ -106,7 +108,7 @@ impl Ending {
         match self {
             Ending::Finished => 0,
             Ending::Failed | Ending::Empty => 1,
-            Ending::MaxSteps | Ending::Loop | Ending::Stopped => 3,
+            Ending::MaxSteps | Ending::Loop | Ending::Stopped | Ending::TimeLimit => 3,
             Ending::Refused => 4,
             Ending::Interrupted => 130,
             Ending::Terminated(signal) => 128 + signal,

@@ -4,11 +4,16 @@
 //! Numbers stay text: nothing here uses floating point. Strings are decoded only on request, always into valid UTF-8
 //! (lone surrogates and invalid bytes become U+FFFD). Source: RFC 8259.
 
+pub mod join;
 pub mod lenient;
 pub mod tokenizer;
 pub mod value;
 pub mod write;
 
+pub use join::Joiner;
 pub use tokenizer::{Error, Text, Token, Tokenizer};
 pub use value::{Kind, Value, parse, parse_prefix};
 pub use write::Writer;
+
+#[cfg(test)]
+mod tests;

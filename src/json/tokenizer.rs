@@ -14,6 +14,13 @@ pub struct Error {
     pub what: &'static str,
 }
 
+impl Error {
+    /// Whether the text is right as far as it goes and only ends too early.
+    pub fn is_cut(&self) -> bool {
+        self.what.starts_with("unexpected end")
+    }
+}
+
 /// The inside of a string literal, escapes still in place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Text<'a> {
@@ -164,6 +171,10 @@ pub struct Tokenizer {
     depth: usize,
     /// One bit a level: set for objects.
     objects: [u32; MAX_DEPTH / 32],
+    /// How many bytes of the unfinished token at `pos` need not be looked at again, and whether a backslash is among
+    /// them: a long string that comes in small pieces is scanned once.
+    seen: usize,
+    seen_escape: bool,
 }
 
 impl Default for Tokenizer {
@@ -179,6 +190,8 @@ impl Tokenizer {
             state: State::Value,
             depth: 0,
             objects: [0; MAX_DEPTH / 32],
+            seen: 0,
+            seen_escape: false,
         }
     }
 
@@ -257,7 +270,7 @@ impl Tokenizer {
                     });
                 }
                 (State::Key | State::KeyOrEnd, b'"') => {
-                    let Some(text) = string(input, pos, last)? else {
+                    let Some(text) = self.string(input, pos, last)? else {
                         return Ok(None);
                     };
                     self.state = State::Colon;
@@ -304,11 +317,11 @@ impl Tokenizer {
                     Token::ArrayStart
                 }));
             }
-            b'"' => match string(input, pos, last)? {
+            b'"' => match self.string(input, pos, last)? {
                 Some(text) => Token::Str(text),
                 None => return Ok(None),
             },
-            _ => match word(input, pos, last)? {
+            _ => match self.word(input, pos, last)? {
                 Some(token) => token,
                 None => return Ok(None),
             },
@@ -336,82 +349,100 @@ impl Tokenizer {
             State::CommaOrEnd
         };
     }
-}
 
-/// Reads the string at `*pos` (which holds its opening quote).
-fn string<'a>(input: &'a [u8], pos: &mut usize, last: bool) -> Result<Option<Text<'a>>, Error> {
-    let start = *pos + 1;
-    let mut at = start;
-    let mut escaped = false;
-    loop {
-        let Some(i) = memchr::memchr2(b'"', b'\\', input.get(at..).unwrap_or_default()) else {
-            let end = input.len();
-            return if last {
-                Err(Error {
-                    at: end,
-                    what: "unexpected end in a string",
-                })
-            } else {
-                Ok(None)
+    /// Reads the string at `*pos` (which holds its opening quote).
+    fn string<'a>(
+        &mut self,
+        input: &'a [u8],
+        pos: &mut usize,
+        last: bool,
+    ) -> Result<Option<Text<'a>>, Error> {
+        let start = *pos + 1;
+        let mut at = start + self.seen;
+        let mut escaped = self.seen_escape;
+        (self.seen, self.seen_escape) = (0, false);
+        loop {
+            let rest = input.get(at..).unwrap_or_default();
+            let Some(i) = memchr::memchr2(b'"', b'\\', rest) else {
+                return self.pause(input, start, input.len(), escaped, last);
             };
-        };
-        at += i;
-        if input[at] == b'"' {
-            *pos = at + 1;
-            return Ok(Some(Text {
-                raw: &input[start..at],
-                escaped,
-            }));
-        }
-        escaped = true;
-        match input.get(at + 1) {
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') | None => at += 2,
-            Some(b'u') => {
-                let digits = input.get(at + 2..).unwrap_or_default();
-                let digits = &digits[..digits.len().min(4)];
-                if !digits.iter().all(u8::is_ascii_hexdigit) {
-                    return Err(Error {
-                        at,
-                        what: "bad \\u escape",
-                    });
+            at += i;
+            if input[at] == b'"' {
+                *pos = at + 1;
+                let raw = &input[start..at];
+                return Ok(Some(Text { raw, escaped }));
+            }
+            let fail = |what| Err(Error { at, what });
+            let escape = &input[at + 1..];
+            let len = match escape.first() {
+                Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 1,
+                Some(b'u') => {
+                    let digits = &escape[1..escape.len().min(5)];
+                    if !digits.iter().all(u8::is_ascii_hexdigit) {
+                        return fail("bad \\u escape");
+                    }
+                    5
                 }
-                at += 6;
+                Some(_) => return fail("bad escape"),
+                None => 1,
+            };
+            if escape.len() < len {
+                return self.pause(input, start, at, escaped, last);
             }
-            Some(_) => {
-                return Err(Error {
-                    at,
-                    what: "bad escape",
-                });
-            }
+            escaped = true;
+            at += 1 + len;
         }
     }
-}
 
-/// Reads the number or literal at `*pos`.
-fn word<'a>(input: &'a [u8], pos: &mut usize, last: bool) -> Result<Option<Token<'a>>, Error> {
-    let rest = &input[*pos..];
-    let end = rest
-        .iter()
-        .position(|&b| !matches!(b, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'+' | b'-' | b'.'));
-    let Some(len) = end.or(last.then_some(rest.len())) else {
-        return Ok(None);
-    };
-    let text = &rest[..len];
-    let token = match text {
-        b"true" => Token::Bool(true),
-        b"false" => Token::Bool(false),
-        b"null" => Token::Null,
-        b"NaN" | b"Infinity" | b"-Infinity" => Token::Number(text),
-        _ if is_number(text) => Token::Number(text),
-        _ => {
-            return Err(Error {
-                at: *pos,
-                what: "expected a value",
-            });
+    /// The input ends inside a string of which the bytes before `at` need no second look.
+    fn pause<'a>(
+        &mut self,
+        input: &[u8],
+        start: usize,
+        at: usize,
+        escaped: bool,
+        last: bool,
+    ) -> Result<Option<Text<'a>>, Error> {
+        if last {
+            let (at, what) = (input.len(), "unexpected end in a string");
+            return Err(Error { at, what });
         }
-    };
-    *pos += len;
-    Ok(Some(token))
+        (self.seen, self.seen_escape) = (at.saturating_sub(start), escaped);
+        Ok(None)
+    }
+
+    /// Reads the number or literal at `*pos`.
+    fn word<'a>(
+        &mut self,
+        input: &'a [u8],
+        pos: &mut usize,
+        last: bool,
+    ) -> Result<Option<Token<'a>>, Error> {
+        let rest = &input[*pos..];
+        let from = self.seen.min(rest.len());
+        self.seen = 0;
+        let end = rest[from..].iter().position(
+            |&b| !matches!(b, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'+' | b'-' | b'.'),
+        );
+        let Some(len) = end.map(|i| from + i).or(last.then_some(rest.len())) else {
+            self.seen = rest.len();
+            return Ok(None);
+        };
+        let text = &rest[..len];
+        let token = match text {
+            b"true" => Token::Bool(true),
+            b"false" => Token::Bool(false),
+            b"null" => Token::Null,
+            b"NaN" | b"Infinity" | b"-Infinity" => Token::Number(text),
+            _ if is_number(text) => Token::Number(text),
+            _ => {
+                let (at, what) = (*pos, "expected a value");
+                return Err(Error { at, what });
+            }
+        };
+        *pos += len;
+        Ok(Some(token))
+    }
 }
 
 /// The grammar of RFC 8259 §6.

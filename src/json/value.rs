@@ -40,6 +40,14 @@ pub fn parse(text: &[u8]) -> Result<Value<'_>, Error> {
     }
 }
 
+/// A view of a text that was checked before, a stored message say, without reading it again. Of a text that is no JSON
+/// document it shows the members up to the first fault.
+pub fn checked(text: &[u8]) -> Value<'_> {
+    Value {
+        text: text.trim_ascii(),
+    }
+}
+
 /// Reads one JSON document at the start of `text` and says where it ends; what follows is the caller's business.
 ///
 /// # Errors
@@ -163,13 +171,7 @@ impl<'a> Value<'a> {
 /// numbers and for what is no number.
 pub fn decimal(text: &[u8], shift: i32) -> Option<u64> {
     let (mantissa, exponent) = match text.iter().position(|b| matches!(b, b'e' | b'E')) {
-        Some(i) => {
-            let e = std::str::from_utf8(&text[i + 1..]).ok()?;
-            (
-                &text[..i],
-                e.strip_prefix('+').unwrap_or(e).parse::<i32>().ok()?,
-            )
-        }
+        Some(i) => (&text[..i], exponent(&text[i + 1..])?),
         None => (text, 0),
     };
     let mut n: u64 = 0;
@@ -198,6 +200,23 @@ pub fn decimal(text: &[u8], shift: i32) -> Option<u64> {
         };
     }
     Some(n)
+}
+
+/// A signed decimal; beyond 9,999 it makes no difference how large it is.
+fn exponent(text: &[u8]) -> Option<i32> {
+    let (negative, digits) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        rest => (false, rest),
+    };
+    let mut n = 0i32;
+    for &b in digits {
+        if !b.is_ascii_digit() {
+            return None;
+        }
+        n = (n * 10 + i32::from(b - b'0')).min(9_999);
+    }
+    (!digits.is_empty()).then_some(if negative { -n } else { n })
 }
 
 #[derive(Clone)]

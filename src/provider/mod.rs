@@ -1,13 +1,20 @@
 //! The provider: a conversation in, a [`Reply`] or a [`Failure`] out, over whatever transport the URL and the device
 //! allow. Nothing above this module knows which one ran or how the server spelled its answer.
 
+pub mod attempt;
 pub mod client;
+#[cfg(test)]
+mod client_tests;
 pub mod endpoint;
 pub mod failure;
+pub mod keys;
+pub mod messages;
+pub mod models;
 pub mod reply;
 pub mod request;
 pub mod sse;
 pub mod transport;
+pub mod url;
 
 /// One tool call of a reply.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]

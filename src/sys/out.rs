@@ -1,4 +1,4 @@
-//! Writing to descriptors without the standard library's locked and buffered streams.
+//! Reading and writing descriptors without the standard library's locked and buffered streams.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -36,6 +36,33 @@ pub fn write_all(fd: i32, mut bytes: &[u8]) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Reads once from `fd`; 0 is its end.
+///
+/// # Errors
+/// The system's error.
+pub fn read(fd: i32, buf: &mut [u8]) -> io::Result<usize> {
+    loop {
+        // SAFETY: the pointer and length are those of a live slice.
+        let n = unsafe { libc::read(fd, buf.as_mut_ptr().cast(), buf.len()) };
+        if n >= 0 {
+            return Ok((n as usize).min(buf.len()));
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// A poll entry that waits for `fd` to be readable.
+pub fn readable(fd: i32) -> libc::pollfd {
+    libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    }
 }
 
 /// Writes a message to standard error. There is nobody to tell when that fails.

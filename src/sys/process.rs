@@ -30,12 +30,14 @@ pub struct Spawn<'a> {
     pub extra: Option<&'a [u8]>,
     /// Standard error goes into standard output's pipe, in order of arrival.
     pub merge_stderr: bool,
+    /// The kernel kills the child when we die, however we die: nobody would read what it fetches.
+    pub die_with_us: bool,
 }
 
 /// When to give up on a child, in ms. `None` is never.
 #[derive(Clone, Copy, Default)]
 pub struct Limits {
-    /// Without a byte from it.
+    /// Without a byte on its standard output. Standard error does not count: progress meters write there.
     pub idle: Option<u64>,
     /// Since its start.
     pub total: Option<u64>,
@@ -99,9 +101,14 @@ pub trait Watch {
     fn tick(&mut self) -> bool {
         false
     }
+    /// Takes the place of [`Limits::idle`] while it is there; asked before each wait.
+    fn idle(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Nothing else goes on.
+#[derive(Default)]
 pub struct NoWatch;
 impl Watch for NoWatch {}
 
@@ -192,7 +199,7 @@ pub fn run(
             Some(_) if !open => break Cause::Finished,
             Some((_, at)) => (Some(at + limits.linger), Cause::Detached),
             None => match (
-                deadline(last_byte, limits.idle),
+                deadline(last_byte, watch.idle().or(limits.idle)),
                 deadline(started, limits.total),
             ) {
                 (Some(idle), total) if total.is_none_or(|t| idle < t) => (Some(idle), Cause::Idle),
@@ -240,7 +247,8 @@ pub fn run(
             feed(&mut child.extra, &mut child.extra_left);
         }
         let mut enough = false;
-        for (i, stream) in [(0, Stream::Out), (1, Stream::Err)] {
+        // Standard error first: what a child said there before it wrote a body (a reply's head) is then known.
+        for (i, stream) in [(1, Stream::Err), (0, Stream::Out)] {
             if fds[i].revents == 0 {
                 continue;
             }
@@ -252,7 +260,9 @@ pub fn run(
             // SAFETY: reads into our buffer.
             let n = unsafe { libc::read(from.0, buf.as_mut_ptr().cast(), buf.len()) };
             if n > 0 {
-                last_byte = time::monotonic_ms();
+                if i == 0 {
+                    last_byte = time::monotonic_ms();
+                }
                 enough |= !sink(stream, &buf[..n as usize]);
             } else if n == 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
                 from.close();
@@ -386,6 +396,9 @@ fn start<'a>(spawn: &Spawn<'a>) -> io::Result<Child<'a>> {
                 libc::_exit(127)
             };
             libc::setsid();
+            if spawn.die_with_us {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            }
             signal::reset_in_child();
             // Our ends may sit on the very numbers 0..=3 (a caller may start us with those closed): first move all up.
             let up = |fd: i32| {

@@ -1,14 +1,29 @@
 //! Signals as flags. The handlers only store; whoever waits does so in [`wait`], which no signal can slip past.
 #![allow(unsafe_code)]
 
+use super::time::{Nanoseconds, Timespec};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
 static END: AtomicU32 = AtomicU32::new(0);
 static RESIZED: AtomicU32 = AtomicU32::new(0);
 
+unsafe extern "C" {
+    #[cfg_attr(
+        all(target_env = "musl", target_pointer_width = "32"),
+        link_name = "__ppoll_time64"
+    )]
+    fn ppoll(
+        fds: *mut libc::pollfd,
+        count: libc::nfds_t,
+        timeout: *const Timespec,
+        mask: *const libc::sigset_t,
+    ) -> libc::c_int;
+}
+
 /// The signals that have handlers and are blocked outside of the wait itself.
-const WATCHED: [libc::c_int; 5] = [
+const WATCHED: [libc::c_int; 6] = [
+    libc::SIGALRM,
     libc::SIGINT,
     libc::SIGTERM,
     libc::SIGHUP,
@@ -21,7 +36,7 @@ extern "C" fn on_signal(signal: libc::c_int) {
         libc::SIGINT => {
             INTERRUPTS.fetch_add(1, Relaxed);
         }
-        libc::SIGTERM | libc::SIGHUP => END.store(signal as u32, Relaxed),
+        libc::SIGTERM | libc::SIGHUP | libc::SIGALRM => END.store(signal as u32, Relaxed),
         libc::SIGWINCH => RESIZED.store(1, Relaxed),
         _ => {}
     }
@@ -78,7 +93,7 @@ pub fn clear_interrupts() {
     INTERRUPTS.store(0, Relaxed);
 }
 
-/// The number of the SIGTERM or SIGHUP that came, if one did. It stays.
+/// The number of the signal that asked us to leave, if one did: SIGTERM, SIGHUP, or SIGALRM for the time limit. It stays.
 pub fn end_requested() -> Option<i32> {
     match END.load(Relaxed) {
         0 => None,
@@ -89,6 +104,17 @@ pub fn end_requested() -> Option<i32> {
 /// Whether what is going on should stop: an interrupt or an end request is there. Long loops ask this.
 pub fn cancelled() -> bool {
     interrupts() > 0 || end_requested().is_some()
+}
+
+/// Nobody reads our output any more: what is going on ends as if SIGPIPE had come.
+pub fn set_output_gone() {
+    END.store(libc::SIGPIPE as u32, Relaxed);
+}
+
+/// Asks for SIGALRM after `seconds`, which ends the run.
+pub fn set_time_limit(seconds: u32) {
+    // SAFETY: plain call.
+    unsafe { libc::alarm(seconds) };
 }
 
 /// Whether the window size changed since the last call.
@@ -103,9 +129,9 @@ pub fn wait(fds: &mut [libc::pollfd], ms: Option<u64>, stop: &mut dyn FnMut() ->
     for fd in fds.iter_mut() {
         fd.revents = 0;
     }
-    let timeout = ms.map(|ms| libc::timespec {
-        tv_sec: (ms / 1000).min(1 << 30) as libc::time_t,
-        tv_nsec: ((ms % 1000) * 1_000_000) as _,
+    let timeout = ms.map(|ms| Timespec {
+        seconds: (ms / 1000).min(1 << 30) as i64,
+        nanoseconds: Nanoseconds::new((ms % 1000) as u32 * 1_000_000),
     });
     // SAFETY: the sets are initialised by sigemptyset, the slices and the timespec outlive the calls.
     unsafe {
@@ -117,7 +143,7 @@ pub fn wait(fds: &mut [libc::pollfd], ms: Option<u64>, stop: &mut dyn FnMut() ->
         }
         libc::sigprocmask(libc::SIG_BLOCK, &block, &mut before);
         let ready = !stop()
-            && libc::ppoll(
+            && ppoll(
                 fds.as_mut_ptr(),
                 fds.len() as libc::nfds_t,
                 timeout.as_ref().map_or(std::ptr::null(), |t| t),

@@ -2,16 +2,25 @@
 //! the schemas sent, the README's table). A tool is a function of a [`Ctx`] and its arguments.
 
 pub mod bash;
+pub mod bigedit;
+pub mod compact;
 pub mod edit;
+pub mod editcall;
 pub mod glob;
 pub mod globset;
 pub mod grep;
+pub mod indent;
+pub mod nearlines;
 pub mod output;
 pub mod read;
 pub mod regex;
+#[cfg(test)]
+pub(crate) mod scene;
 pub mod seen;
+pub mod target;
 pub mod textmatch;
 pub mod walk;
+pub mod window;
 pub mod write;
 
 use crate::json::Value;
@@ -109,5 +118,16 @@ pub struct Tool {
     pub run: Option<Run>,
 }
 
-/// The table.
-pub static TOOLS: &[Tool] = &[];
+/// The table, in the order the model sees.
+pub static TOOLS: [&Tool; 5] = [
+    &read::TOOL,
+    &write::TOOL,
+    &edit::TOOL,
+    &bash::TOOL,
+    &compact::TOOL,
+];
+
+/// The tool of that name.
+pub fn find(name: &str) -> Option<&'static Tool> {
+    TOOLS.iter().copied().find(|t| t.name == name)
+}

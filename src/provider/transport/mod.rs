@@ -1,7 +1,28 @@
 //! Transports: bytes over HTTP by whatever the device has. They know nothing of chat.
+//!
+//! `http://` goes through ourselves as a child ([`plain`]), `https://` through the device's curl, uclient-fetch or wget.
+//! Each is a child process at the end of a pipe, so a stalled one is ended by a clock and a crashed one is an error.
+//! `CLUADE_TRANSPORT` (`curl`, `uclient-fetch`, `wget`, `plain`, or `NAME:PATH` with the program's path) forces one.
+
+mod child;
+mod curl;
+pub mod pick;
+pub mod plain;
+pub mod replay;
+mod uclient_fetch;
+pub mod url;
+mod wget;
 
 use super::Stage;
-use crate::sys::process::Watch;
+use crate::policy::redact::redact;
+use crate::sys::{process::Watch, time};
+use pick::{Client, Found};
+pub use replay::Transport;
+use std::cell::Cell;
+use url::Url;
+
+/// How many redirects are followed.
+const MAX_HOPS: u32 = 5;
 
 /// One HTTP request.
 pub struct Request<'a> {
@@ -13,11 +34,16 @@ pub struct Request<'a> {
     pub headers: &'a [(&'a str, &'a str)],
     /// The body; empty for GET.
     pub body: &'a [u8],
-    /// Milliseconds without a byte before giving up.
+    /// Milliseconds without a byte before giving up; 0 waits for ever.
     pub idle_ms: u64,
-    /// Milliseconds in all before giving up.
+    /// Milliseconds in all before giving up; 0 is no limit.
     pub total_ms: u64,
+    /// Set by the caller when the reply is complete in substance: then [`TAIL_MS`] without a byte end it, as a success.
+    pub tail: &'a Cell<bool>,
 }
+
+/// How long a server may stay silent after a complete reply before the connection is given up, in ms.
+pub const TAIL_MS: u64 = 3000;
 
 /// What the reply's head said.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
@@ -28,6 +54,14 @@ pub struct Head {
     pub headers: Vec<(String, String)>,
 }
 
+impl Head {
+    /// The first header field `name`, which is in lower case.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(n, _)| n == name);
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
 /// A piece of a reply.
 pub enum Piece<'a> {
     /// The head, once, before any body byte.
@@ -35,6 +69,9 @@ pub enum Piece<'a> {
     /// Body bytes as they came.
     Body(&'a [u8]),
 }
+
+/// Takes the pieces and says whether to go on.
+type Sink<'a> = dyn FnMut(Piece) -> bool + 'a;
 
 /// Why there is no whole reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -49,22 +86,278 @@ pub struct Error {
     pub message: String,
 }
 
+impl Error {
+    /// An error that another try won't mend.
+    fn fatal(stage: Stage, message: impl Into<String>) -> Error {
+        Error {
+            stage,
+            transient: false,
+            cancelled: false,
+            message: message.into(),
+        }
+    }
+}
+
+/// What one transport is asked to do: one request, checked, to one place.
+struct Job<'a> {
+    request: &'a Request<'a>,
+    url: &'a Url,
+    program: &'a [u8],
+    /// For an `http://` URL, the proxy the environment names.
+    proxy: Option<&'a [u8]>,
+    total_ms: u64,
+}
+
 /// Sends `request` and hands the reply's pieces to `sink`, which says whether to go on reading (false: it has all it
-/// needs, which is a success).
+/// needs, which is a success). Redirects 301, 302, 307 and 308 within the same scheme, host and port are followed with
+/// method, body and headers unchanged.
 ///
 /// # Errors
 /// With the stage that failed. A reply with any status is a success here, and so is a body: whether it is whole in the
-/// sense of the chat is not the transport's business, but a body shorter than announced is an error.
-pub fn send(
-    request: &Request,
-    watch: &mut dyn Watch,
-    sink: &mut dyn FnMut(Piece) -> bool,
-) -> Result<(), Error> {
-    let _ = (request, watch, sink);
-    Err(Error {
-        stage: Stage::Setup,
-        transient: false,
-        cancelled: false,
-        message: "no transport".into(),
+/// sense of the chat is not the transport's business, but a body shorter than announced is an error. A redirect to
+/// another place is an error that names it; for a GET without a key it is a reply like any other.
+pub fn send(request: &Request, watch: &mut dyn Watch, sink: &mut Sink) -> Result<(), Error> {
+    let forced = crate::sys::fs::env(b"CLUADE_TRANSPORT");
+    let sent = check_headers(request).and_then(|()| follow(request, forced, watch, sink));
+    sent.map_err(|mut error| {
+        let clean = redact(error.message.as_bytes(), &secrets(request));
+        error.message = one_line(&clean);
+        error
     })
+}
+
+/// Text from outside as one line without control characters.
+fn one_line(text: &[u8]) -> String {
+    let mut shown = Vec::with_capacity(text.len());
+    for line in text.split(|&b| b == b'\n' || b == b'\r') {
+        if !shown.is_empty() && !line.is_empty() {
+            shown.push(b' ');
+        }
+        crate::text::push_visible(&mut shown, line);
+    }
+    String::from_utf8_lossy(&shown).into_owned()
+}
+
+fn follow(
+    request: &Request,
+    forced: Option<Vec<u8>>,
+    watch: &mut dyn Watch,
+    sink: &mut Sink,
+) -> Result<(), Error> {
+    let started = time::monotonic_ms();
+    let mut url = parse(request.url)?;
+    for _ in 0..=MAX_HOPS {
+        let total_ms = match request.total_ms {
+            0 => 0,
+            all => {
+                let spent = time::monotonic_ms().saturating_sub(started);
+                all.saturating_sub(spent).max(1)
+            }
+        };
+        let proxy = if url.https { None } else { url.plain_proxy() };
+        let found = pick::pick(&url, proxy.is_some(), forced.as_deref())?;
+        let job = Job {
+            request,
+            url: &url,
+            program: &found.program,
+            proxy: proxy.as_deref(),
+            total_ms,
+        };
+        let mut next = None;
+        dispatch(&found, &job, watch, &mut |piece| {
+            if let Piece::Head(head) = piece {
+                next = redirect(request, &url, head);
+                if next.is_some() {
+                    return false;
+                }
+            }
+            sink(piece)
+        })?;
+        match next {
+            None => return Ok(()),
+            Some(to) => url = to?,
+        }
+    }
+    Err(Error::fatal(
+        Stage::Status,
+        [&url.place(), " redirects again and again"].concat(),
+    ))
+}
+
+fn dispatch(found: &Found, job: &Job, watch: &mut dyn Watch, sink: &mut Sink) -> Result<(), Error> {
+    match found.client {
+        Client::Plain => plain::send(job, watch, sink),
+        Client::Curl => curl::send(job, watch, sink),
+        Client::UclientFetch => uclient_fetch::send(job, watch, sink),
+        Client::Wget => wget::send(job, watch, sink),
+        Client::BusyboxWget => wget::send_busybox(job, watch, sink),
+    }
+}
+
+/// Where the reply sends us on to; `None` when it is a reply for the caller.
+fn redirect(request: &Request, from: &Url, head: &Head) -> Option<Result<Url, Error>> {
+    if !matches!(head.status, 301 | 302 | 307 | 308) {
+        return None;
+    }
+    let location = head.get("location")?;
+    let refuse = |why: &str| {
+        let message = [&from.place(), " redirects to ", location, why].concat();
+        Some(Err(Error::fatal(Stage::Status, message)))
+    };
+    let Ok(to) = from.join(location) else {
+        return refuse(", which is no usable URL");
+    };
+    if to.same_origin(from) {
+        return Some(Ok(to));
+    }
+    if request.method == "GET" && !request.headers.iter().any(is_secret) {
+        return None;
+    }
+    refuse(if from.https && !to.https {
+        ", which is not encrypted: refused"
+    } else {
+        ": another place does not get the key; if it is right, make it the base URL"
+    })
+}
+
+fn parse(url: &str) -> Result<Url, Error> {
+    Url::parse(url).map_err(|why| {
+        let message = ["the URL ", url, " can't be used: ", why].concat();
+        Error::fatal(Stage::Setup, message)
+    })
+}
+
+/// Refuses header fields that could become two, or a line of somebody's configuration.
+fn check_headers(request: &Request) -> Result<(), Error> {
+    for (name, value) in request.headers {
+        let token = |b: u8| b.is_ascii_alphanumeric() || b"-_".contains(&b);
+        let why = if name.is_empty() || !name.bytes().all(token) {
+            " is no header name"
+        } else if value.bytes().any(|b| b < b' ' || b == 0x7F) {
+            ": its value holds a line break or control character (is there one in the key?)"
+        } else if value.trim() != *value || value.is_empty() {
+            ": its value is empty or has blanks around it"
+        } else {
+            continue;
+        };
+        let shown = name.escape_default().to_string();
+        return Err(Error::fatal(
+            Stage::Setup,
+            ["header ", &shown, why].concat(),
+        ));
+    }
+    Ok(())
+}
+
+/// Whether a header field's value is a secret.
+fn is_secret((name, _): &(&str, &str)) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["auth", "key", "token", "cookie", "secret"]
+        .iter()
+        .any(|word| name.contains(word))
+}
+
+/// The secret parts of a request's header values.
+fn secrets<'a>(request: &Request<'a>) -> Vec<&'a [u8]> {
+    let values = request.headers.iter().filter(|h| is_secret(h));
+    values
+        .map(|(_, value)| {
+            let secret = value.split_once(' ').map_or(*value, |(_, rest)| rest);
+            secret.as_bytes()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request<'a>(
+        method: &'static str,
+        headers: &'a [(&'a str, &'a str)],
+        tail: &'a Cell<bool>,
+    ) -> Request<'a> {
+        Request {
+            method,
+            url: "https://h/v1",
+            headers,
+            body: b"",
+            idle_ms: 0,
+            total_ms: 0,
+            tail,
+        }
+    }
+
+    #[test]
+    fn headers_that_could_be_two_are_refused() {
+        let tail = Cell::new(false);
+        for (header, part) in [
+            (("Authorization", "Bearer a\nX: y"), "line break"),
+            (("Authorization", "Bearer a\r"), "line break"),
+            (("Authorization", "Bearer a "), "blanks"),
+            (("X:", "a"), "name"),
+            (("", "a"), "name"),
+            (("X", ""), "empty"),
+        ] {
+            let headers = [header];
+            let error = check_headers(&request("POST", &headers, &tail)).unwrap_err();
+            assert!(error.message.contains(part), "{}", error.message);
+            assert_eq!(error.stage, Stage::Setup);
+        }
+        let good = [("x-api-key", "sé\u{a0}cret")];
+        assert!(check_headers(&request("POST", &good, &tail)).is_ok());
+    }
+
+    #[test]
+    fn redirects_stay_where_the_key_may_go() {
+        let tail = Cell::new(false);
+        let key = [("Authorization", "Bearer k")];
+        let from = Url::parse("https://h/v1").unwrap();
+        let to = |method, headers: &[(&str, &str)], status, location: &str| {
+            let head = Head {
+                status,
+                headers: vec![("location".into(), location.into())],
+            };
+            redirect(&request(method, headers, &tail), &from, &head)
+                .map(|r| r.map_or_else(|e| e.message, |u| u.text()))
+        };
+        assert_eq!(to("POST", &key, 308, "/v2").unwrap(), "https://h/v2");
+        assert_eq!(to("POST", &key, 303, "/v2"), None);
+        assert_eq!(to("POST", &key, 200, "/v2"), None);
+        assert!(
+            to("POST", &key, 302, "http://h/v1")
+                .unwrap()
+                .contains("not encrypted")
+        );
+        assert!(
+            to("POST", &[], 307, "https://o/x")
+                .unwrap()
+                .contains("https://o/x")
+        );
+        assert!(to("GET", &key, 301, "https://o/x").unwrap().contains("key"));
+        assert_eq!(to("GET", &[], 301, "https://o/x"), None);
+        assert_eq!(
+            redirect(
+                &request("POST", &key, &tail),
+                &from,
+                &Head {
+                    status: 308,
+                    headers: vec![]
+                }
+            ),
+            None
+        );
+    }
+
+    #[test]
+    fn secrets_are_the_values_without_their_scheme() {
+        let tail = Cell::new(false);
+        let headers = [
+            ("Authorization", "Bearer abc"),
+            ("x-api-key", "def"),
+            ("Accept", "text/plain"),
+        ];
+        let found = secrets(&request("POST", &headers, &tail));
+        assert_eq!(found, [&b"abc"[..], b"def"]);
+    }
 }

@@ -1,0 +1,277 @@
+//! A syntax tree to a program over bytes: characters become UTF-8 sequences, so that running it needs no decoding.
+//! A program is compiled forwards, to find where a match ends, or backwards, to find where that match starts.
+
+use super::parse::{Look, Node, Tree, UNBOUNDED};
+
+/// Most instructions of a program (8 bytes each).
+const MAX_INSTS: usize = 10_000;
+/// Most byte ranges of a program (4 bytes each).
+const MAX_EDGES: usize = 30_000;
+/// Most nodes visited: nested repetitions of nothing emit nothing, but take time.
+const MAX_VISITS: u32 = 100_000;
+
+/// An instruction. Addresses are indices into [`Prog::insts`].
+#[derive(Clone, Copy)]
+pub enum Inst {
+    /// Consume a byte along each of `edges[off..off + len]` that has it. Several may: their ways never lead to two
+    /// different matches, so their order does not matter.
+    Bytes {
+        /// First edge.
+        off: u16,
+        /// How many.
+        len: u16,
+    },
+    /// Try the first address, then the second.
+    Split(u16, u16),
+    /// Go on at the address when the condition holds.
+    Look(Look, u16),
+    /// A match ends here.
+    Match,
+}
+
+/// A range of bytes and the address behind it.
+#[derive(Clone, Copy)]
+pub struct Edge {
+    /// Lowest byte.
+    pub lo: u8,
+    /// Highest byte.
+    pub hi: u8,
+    /// Where to go on.
+    pub to: u16,
+}
+
+/// A compiled pattern.
+pub struct Prog {
+    /// Instructions.
+    pub insts: Vec<Inst>,
+    /// The ranges of all [`Inst::Bytes`].
+    pub edges: Vec<Edge>,
+    /// Where to start.
+    pub entry: u16,
+    /// Runs from right to left and wants the longest way; else from left to right, wanting the preferred one, with
+    /// starts at every later byte tried last.
+    pub reverse: bool,
+    /// Has conditions of any kind.
+    pub looks: bool,
+    /// Has `\b` or `\B`.
+    pub words: bool,
+}
+
+/// Compiles `tree`. Fails when the program would be too large, which depends on the tree and not on `reverse`.
+pub fn compile(tree: &Tree, reverse: bool) -> Option<Prog> {
+    let mut c = Compiler {
+        prog: Prog {
+            insts: vec![Inst::Match],
+            edges: Vec::new(),
+            entry: 0,
+            reverse,
+            looks: false,
+            words: false,
+        },
+        ranges: &tree.ranges,
+        local: Vec::new(),
+        visits: 0,
+    };
+    c.prog.entry = c.node(&tree.root, 0)?;
+    if !reverse {
+        let skip = c.emit(Inst::Match)?;
+        c.prog.entry = c.emit(Inst::Split(c.prog.entry, skip))?;
+        c.local.clear();
+        c.local.push(Arc(HEAD, 0, 0xFF, EXIT));
+        c.prog.insts[usize::from(skip)] = c.edges(HEAD, EXIT, 0, c.prog.entry)?;
+    }
+    Some(c.prog)
+}
+
+struct Compiler<'a> {
+    prog: Prog,
+    ranges: &'a [(u32, u32)],
+    /// The class being compiled, as a graph from `HEAD` to `EXIT`.
+    local: Vec<Arc>,
+    visits: u32,
+}
+
+/// From, lowest byte, highest byte, to.
+#[derive(Clone, Copy, PartialEq)]
+struct Arc(u16, u8, u8, u16);
+
+const HEAD: u16 = 0;
+const EXIT: u16 = 1;
+
+impl Compiler<'_> {
+    /// Emits `inst`; its address.
+    fn emit(&mut self, inst: Inst) -> Option<u16> {
+        let at = self.prog.insts.len();
+        if at >= MAX_INSTS {
+            return None;
+        }
+        self.prog.insts.push(inst);
+        Some(at as u16)
+    }
+
+    /// Emits `node` so that it goes on at `next`; its entry. Compiling from the end leaves nothing to patch but loops.
+    fn node(&mut self, node: &Node, next: u16) -> Option<u16> {
+        self.visits += 1;
+        if self.visits > MAX_VISITS {
+            return None;
+        }
+        let mut at = next;
+        match node {
+            Node::Class { off, len } => return self.class(*off, *len, next),
+            Node::Look(look) => {
+                self.prog.looks = true;
+                let look = match look {
+                    Look::Start if self.prog.reverse => Look::End,
+                    Look::End if self.prog.reverse => Look::Start,
+                    Look::Start | Look::End => *look,
+                    Look::Word | Look::NotWord => {
+                        self.prog.words = true;
+                        *look
+                    }
+                };
+                return self.emit(Inst::Look(look, next));
+            }
+            Node::Cat(items) => {
+                for i in 0..items.len() {
+                    let i = if self.prog.reverse {
+                        i
+                    } else {
+                        items.len() - 1 - i
+                    };
+                    at = self.node(&items[i], at)?;
+                }
+            }
+            Node::Alt(branches) => {
+                for (i, branch) in branches.iter().rev().enumerate() {
+                    let entry = self.node(branch, next)?;
+                    at = if i == 0 {
+                        entry
+                    } else {
+                        self.emit(Inst::Split(entry, at))?
+                    };
+                }
+            }
+            Node::Repeat {
+                node,
+                min,
+                max,
+                greedy,
+            } => {
+                let split = |body| match greedy {
+                    true => Inst::Split(body, next),
+                    false => Inst::Split(next, body),
+                };
+                let mut count = *min;
+                if *max == UNBOUNDED {
+                    let again = self.emit(Inst::Match)?;
+                    at = self.node(node, again)?;
+                    self.prog.insts[usize::from(again)] = split(at);
+                    // x* is (x+)?: one split at the loop's head would rank the ways wrong when x can be empty.
+                    if count == 0 {
+                        at = self.emit(split(at))?;
+                    }
+                    count = count.saturating_sub(1);
+                } else {
+                    for _ in *min..*max {
+                        let body = self.node(node, at)?;
+                        at = self.emit(split(body))?;
+                    }
+                }
+                for _ in 0..count {
+                    at = self.node(node, at)?;
+                }
+            }
+        }
+        Some(at)
+    }
+
+    fn class(&mut self, off: usize, len: usize, next: u16) -> Option<u16> {
+        self.local.clear();
+        let ranges = self.ranges;
+        let mut nodes = 2;
+        for &(lo, hi) in &ranges[off..off + len] {
+            self.utf8(lo, hi, &mut nodes);
+            if self.local.len() > MAX_INSTS {
+                return None;
+            }
+        }
+        // Backwards the same graph is walked from its exit to its head.
+        let (source, sink) = match self.prog.reverse {
+            true => (EXIT, HEAD),
+            false => (HEAD, EXIT),
+        };
+        let base = self.emit(Inst::Match)?;
+        self.prog.insts[usize::from(base)] = self.edges(source, sink, base, next)?;
+        for from in 2..nodes {
+            let inst = self.edges(from, sink, base, next)?;
+            self.emit(inst)?;
+        }
+        Some(base)
+    }
+
+    /// The instruction for node `from` of the graph: the source is at `base`, nodes from 2 on follow it, the sink is
+    /// `next`.
+    fn edges(&mut self, from: u16, sink: u16, base: u16, next: u16) -> Option<Inst> {
+        let off = self.prog.edges.len();
+        for &Arc(a, lo, hi, b) in &self.local {
+            let (a, b) = if self.prog.reverse { (b, a) } else { (a, b) };
+            if a == from {
+                let to = if b == sink { next } else { base + b - 1 };
+                self.prog.edges.push(Edge { lo, hi, to });
+            }
+        }
+        let len = self.prog.edges.len() - off;
+        (off + len <= MAX_EDGES).then_some(Inst::Bytes {
+            off: off as u16,
+            len: len as u16,
+        })
+    }
+
+    /// Adds the UTF-8 sequences of the characters `lo..=hi` to the graph, common ends shared. Surrogates are none.
+    fn utf8(&mut self, lo: u32, hi: u32, nodes: &mut u16) {
+        for limit in [0x7F, 0x7FF, 0xD7FF, 0xDFFF, 0xFFFF] {
+            if lo <= limit && limit < hi {
+                self.utf8(lo, limit, nodes);
+                return self.utf8(limit + 1, hi, nodes);
+            }
+        }
+        let len = match hi {
+            0..=0x7F => return self.local.push(Arc(HEAD, lo as u8, hi as u8, EXIT)),
+            0x80..=0x7FF => 2,
+            0xD800..=0xDFFF => return,
+            0x800..=0xFFFF => 3,
+            _ => 4,
+        };
+        // Where leading bytes differ, the bytes behind them must run through all their values.
+        for shift in [6, 12, 18] {
+            let low = (1 << shift) - 1;
+            if lo | low < hi {
+                let cut = if lo & low != 0 {
+                    lo | low
+                } else if hi & low != low {
+                    (hi & !low) - 1
+                } else {
+                    continue;
+                };
+                self.utf8(lo, cut, nodes);
+                return self.utf8(cut + 1, hi, nodes);
+            }
+        }
+        let mut to = EXIT;
+        for shift in 0..len - 1 {
+            let byte = |c: u32| 0x80 | (c >> (6 * shift)) as u8 & 0x3F;
+            let mut arc = Arc(*nodes, byte(lo), byte(hi), to);
+            let twin = |a: &&Arc| a.0 > EXIT && Arc(arc.0, a.1, a.2, a.3) == arc;
+            match self.local.iter().find(twin) {
+                Some(shared) => arc.0 = shared.0,
+                None => {
+                    *nodes += 1;
+                    self.local.push(arc);
+                }
+            }
+            to = arc.0;
+        }
+        let lead = |c: u32| !(0xFF >> len) | (c >> (6 * (len - 1))) as u8;
+        self.local.push(Arc(HEAD, lead(lo), lead(hi), to));
+    }
+}
