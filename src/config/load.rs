@@ -1,16 +1,14 @@
 //! Merging the sources: defaults ← home file ← project file (if trusted) ← environment ← profile ← options.
 
-use std::ffi::OsStr;
-use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 
 use super::keys::{Layer, position};
-use super::{Config, host_of, is_local_host};
+use super::{Config, is_local_host};
 use crate::cli::Args;
 use crate::json::{Error, Value, parse};
 use crate::policy::trust::{self, State};
+use crate::provider::transport::url::Url;
+use crate::sys::{fs, system};
 use crate::text::nearest;
 
 /// Largest config file that is read, in bytes.
@@ -32,34 +30,6 @@ pub struct Loaded {
     /// The project's `.cluade/` that was left out because nobody agreed to it. A front end that can ask shows
     /// [`trust::Project::summary`] and, on a yes, loads again with [`Args::trust`] set.
     pub untrusted: Option<trust::Project>,
-}
-
-/// A path as std wants it.
-pub fn os(path: &[u8]) -> &OsStr {
-    OsStr::from_bytes(path)
-}
-
-/// Makes the home directory (and what is above it), mode 0700; one that exists is left as it is.
-///
-/// # Errors
-/// As mkdir.
-pub fn make_home(home: &[u8]) -> io::Result<()> {
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(os(home))
-}
-
-/// Creates a file of mode 0600 for writing.
-///
-/// # Errors
-/// As open, also when it exists.
-pub fn create_private(path: &[u8]) -> io::Result<File> {
-    File::options()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(os(path))
 }
 
 /// One config file that was read: its name for messages and its text.
@@ -137,24 +107,23 @@ pub fn load(args: &Args, cwd: &[u8], env: Env) -> Result<Loaded, String> {
     let mut warnings = Vec::new();
     let user_dir = env(b"HOME").or_else(passwd_home);
     let home = match (env(b"CLUADE_HOME"), &user_dir) {
-        (Some(dir), _) if dir.starts_with(b"/") => Some(dir),
-        (Some(dir), _) => Some([cwd, b"/", &dir].concat()),
-        (None, Some(dir)) => Some([&dir[..], b"/.cluade"].concat()),
+        (Some(dir), _) => Some(fs::join(cwd, &dir)),
+        (None, Some(dir)) => Some(fs::join(dir, b".cluade")),
         (None, None) => None,
     };
-    let project = [cwd, b"/.cluade"].concat();
+    let project = fs::join(cwd, b".cluade");
     let mut project_trusted = false;
     let mut untrusted = None;
     let mut docs = Vec::new();
 
     if let Some(path) = &args.config {
         let name = String::from_utf8_lossy(path).into_owned();
-        let text = read_file(path).map_err(|e| [&name, ": ", &e.to_string()].concat())?;
+        let text = read_file(path).map_err(|e| [&name, ": ", &fs::os_text(&e)].concat())?;
         let doc = Doc::new(name, text);
         doc.parse()?;
         docs.push(doc);
     } else if let Some(home) = &home {
-        docs.extend(read_optional(&[home, &b"/config.json"[..]].concat())?);
+        docs.extend(read_optional(&fs::join(home, b"config.json"))?);
     }
 
     let is_home = home.as_deref().is_some_and(|h| same_place(h, &project));
@@ -164,7 +133,7 @@ pub fn load(args: &Args, cwd: &[u8], env: Env) -> Result<Loaded, String> {
         // Only the user writes to the home directory: what is there is their own.
         project_trusted = true;
         if args.config.is_none() {
-            docs.extend(read_optional(&[&project, &b"/config.json"[..]].concat())?);
+            docs.extend(read_optional(&fs::join(&project, b"config.json"))?);
         }
     } else {
         let mut state = trust::state(home.as_deref(), &project);
@@ -274,8 +243,8 @@ fn environment(config: &mut Config, env: Env) {
 /// `ANTHROPIC_API_KEY` counts for Anthropic's own host, and when there is no other key, but never for the default base
 /// URL: it would hand one provider's key to another.
 fn anthropic(config: &mut Config, env: Env) {
-    let host = host_of(&config.base_url);
-    let own = host == "anthropic.com" || host.ends_with(".anthropic.com");
+    let own = Url::parse(&config.base_url)
+        .is_ok_and(|url| url.host == "anthropic.com" || url.host.ends_with(".anthropic.com"));
     let free = !config.has_key() && config.base_url != super::DEFAULT_BASE_URL;
     if (own && config.api_key_source == "OPENAI_API_KEY" || free)
         && let Some(key) = env(b"ANTHROPIC_API_KEY")
@@ -303,7 +272,7 @@ fn options(config: &mut Config, args: &Args) -> Result<(), String> {
     if let Some(path) = &args.api_key_file {
         let name = String::from_utf8_lossy(path).into_owned();
         let text = read_file(path)
-            .map_err(|e| ["--api-key-file ", &name, ": ", &e.to_string()].concat())?;
+            .map_err(|e| ["--api-key-file ", &name, ": ", &fs::os_text(&e)].concat())?;
         config.api_key = text_of(text);
         if config.api_key.is_empty() {
             return Err(["--api-key-file ", &name, ": the file is empty"].concat());
@@ -332,9 +301,24 @@ fn check_keys(config: &mut Config, warnings: &mut Vec<String>) -> Result<(), Str
         warnings
             .push("a key of api_keys or fallback holds a space or a line break: left out".into());
     }
-    let host = host_of(&config.base_url);
-    if config.base_url.starts_with("http://") && config.has_key() && !is_local_host(host) {
-        warnings.push(["the API key goes to ", host, " unencrypted: use https://"].concat());
+    let first = (&config.base_url, config.has_key());
+    let others = config.fallback.iter();
+    let others = others.map(|f| (&f.base_url, !f.api_key.is_empty()));
+    for (url, has_key) in std::iter::once(first).chain(others) {
+        if let Ok(url) = Url::parse(url)
+            && has_key
+            && !url.https
+            && !is_local_host(&url.host)
+        {
+            warnings.push(
+                [
+                    "the API key goes to ",
+                    &url.host,
+                    " unencrypted: use https://",
+                ]
+                .concat(),
+            );
+        }
     }
     Ok(())
 }
@@ -342,9 +326,8 @@ fn check_keys(config: &mut Config, warnings: &mut Vec<String>) -> Result<(), Str
 fn unknown_profile(name: &str, docs: &[Doc]) -> String {
     let mut names: Vec<String> = Vec::new();
     for doc in docs {
-        let profiles = doc.parse().ok().and_then(|v| v.get("profiles"));
-        for (key, _) in profiles.iter().flat_map(Value::entries) {
-            names.push(key.string());
+        if let Some(profiles) = doc.parse().ok().and_then(|v| v.get("profiles")) {
+            names.extend(profiles.entries().map(|(key, _)| key.string()));
         }
     }
     let mut text = ["there is no profile \"", name, "\""].concat();
@@ -370,16 +353,15 @@ fn read_optional(path: &[u8]) -> Result<Option<Doc>, String> {
         {
             Ok(None)
         }
-        Err(e) => Err([&name, ": ", &e.to_string()].concat()),
+        Err(e) => Err([&name, ": ", &fs::os_text(&e)].concat()),
     }
 }
 
-/// Reads a whole file of at most [`MAX_FILE`] bytes. Pipes are fine: `--config <(…)`.
+/// Reads a whole file of at most [`MAX_FILE`] bytes. Pipes are fine, and waited for: `--config <(…)`.
 fn read_file(path: &[u8]) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    File::open(os(path))?
-        .take(MAX_FILE + 1)
-        .read_to_end(&mut text)?;
+    let file = std::fs::File::open(fs::path(path))?;
+    file.take(MAX_FILE + 1).read_to_end(&mut text)?;
     if text.len() as u64 > MAX_FILE {
         return Err(io::Error::other("larger than 1 MiB"));
     }
@@ -388,14 +370,13 @@ fn read_file(path: &[u8]) -> io::Result<Vec<u8>> {
 
 /// Whether two paths are one place on disk.
 fn same_place(a: &[u8], b: &[u8]) -> bool {
-    let id = |path: &[u8]| std::fs::metadata(os(path)).map(|m| (m.dev(), m.ino()));
-    matches!((id(a), id(b)), (Ok(a), Ok(b)) if a == b)
+    matches!((fs::stat(a), fs::stat(b)), (Ok(a), Ok(b)) if a.id == b.id)
 }
 
 /// The user's directory from /etc/passwd, for services and cron jobs, which have no HOME on OpenWrt.
 fn passwd_home() -> Option<Vec<u8>> {
-    let uid = std::fs::metadata("/proc/self").map_or(0, |m| m.uid());
-    let passwd = std::fs::read("/etc/passwd").unwrap_or_default();
+    let uid = system::user_id();
+    let passwd = read_file(b"/etc/passwd").unwrap_or_default();
     home_in(&passwd, uid).or_else(|| (uid == 0).then(|| b"/root".to_vec()))
 }
 

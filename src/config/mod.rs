@@ -4,6 +4,8 @@
 pub mod keys;
 pub mod load;
 
+use crate::provider::transport::url::Url;
+use crate::sys::fs;
 use crate::tools::Level;
 pub use load::{Loaded, load};
 
@@ -197,10 +199,11 @@ impl Config {
     }
 }
 
-/// The three lines to show when there is neither a key nor a local endpoint; `None` when there is one. `home` is the
-/// home directory, for the path of the file.
+/// The three lines to show when there is neither a key nor a local endpoint; `None` when there is one, or a base URL
+/// that is wrong in a way the client names. `home` is the home directory, for the path of the file.
 pub fn missing_key(config: &Config, home: Option<&[u8]>) -> Option<String> {
-    if config.has_key() || is_local_host(host_of(&config.base_url)) {
+    let url = Url::parse(&config.base_url).ok()?;
+    if config.has_key() || is_local_host(&url.host) {
         return None;
     }
     let home = home.unwrap_or(b"~/.cluade");
@@ -216,17 +219,6 @@ pub fn missing_key(config: &Config, home: Option<&[u8]>) -> Option<String> {
         ]
         .concat(),
     )
-}
-
-/// The host of a URL: without scheme, user, port and brackets; empty when there is none.
-pub fn host_of(url: &str) -> &str {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or("");
-    let host = authority.rsplit('@').next().unwrap_or("");
-    match host.strip_prefix('[') {
-        Some(v6) => v6.split(']').next().unwrap_or(""),
-        None => host.split(':').next().unwrap_or(""),
-    }
 }
 
 /// Whether `host` is this device or one on its own network: loopback, private and link-local addresses, carrier-grade
@@ -277,30 +269,40 @@ pub const DEFAULT_FILE: &str = r#"{
 }
 "#;
 
+/// Makes the home directory, mode 0700, and what is above it; one that exists is left as it is.
+///
+/// # Errors
+/// The system's.
+pub fn make_home(home: &[u8]) -> std::io::Result<()> {
+    if fs::is_dir(home) {
+        return Ok(());
+    }
+    fs::private_dir(home)
+}
+
 /// Writes [`DEFAULT_FILE`] to `home`/config.json, readable by the user alone, and returns the path. An existing file is
 /// never touched.
 ///
 /// # Errors
 /// What failed, with the path.
 pub fn init(home: &[u8]) -> Result<Vec<u8>, String> {
-    use std::io::Write;
-    let path = [home, b"/config.json"].concat();
+    let path = fs::join(home, b"config.json");
     let say = |e: std::io::Error| match e.kind() {
         std::io::ErrorKind::AlreadyExists => [
             &String::from_utf8_lossy(&path),
             " exists and was left as it is",
         ]
         .concat(),
-        _ => [&String::from_utf8_lossy(&path), ": ", &e.to_string()].concat(),
+        _ => [&String::from_utf8_lossy(&path), ": ", &fs::os_text(&e)].concat(),
     };
-    load::make_home(home).map_err(say)?;
-    let mut file = load::create_private(&path).map_err(say)?;
+    make_home(home).map_err(say)?;
+    let mut file = fs::File::create_new(&path, 0o600).map_err(say)?;
     if let Err(e) = file
-        .write_all(DEFAULT_FILE.as_bytes())
-        .and_then(|()| file.sync_all())
+        .write(DEFAULT_FILE.as_bytes())
+        .and_then(|()| file.sync())
     {
         // Ours, and cut short by a full disk: the next --init must find the place free.
-        let _ = std::fs::remove_file(load::os(&path));
+        let _ = fs::remove(&path);
         return Err(say(e));
     }
     Ok(path)

@@ -7,15 +7,13 @@
 
 mod sha256;
 
-use std::fs::{File, Metadata};
-use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 
-use nanoserde::{DeJson, SerJson};
+use nanoserde::SerJson;
 
-use crate::config::load::{create_private, make_home, os};
-use crate::json::{Kind, Token, Tokenizer, parse};
+use crate::config::make_home;
+use crate::json::parse;
+use crate::sys::fs::{self, File, Kind};
 use sha256::Sha256;
 
 /// What in a project's `.cluade/` needs trust. A feature that reads another file there adds it here.
@@ -25,6 +23,9 @@ const MATTERS: &[&str] = &["config.json", "hooks", "hooks.json", "mcp.json", "to
 const MAX_BYTES: u64 = 4 << 20;
 const MAX_ENTRIES: usize = 512;
 const MAX_DEPTH: usize = 6;
+
+/// Largest trust.json that is read; [`MAX_REMEMBERED`] agreements fit.
+const MAX_STORE: usize = 1 << 20;
 
 /// Agreements kept; the oldest go.
 const MAX_REMEMBERED: usize = 200;
@@ -95,23 +96,25 @@ pub fn remember(home: &[u8], project: &Project) -> Result<(), String> {
         size: project.size,
         sha256: project.hex(),
     });
-    let path = [home, b"/trust.json"].concat();
-    write(home, &path, store.serialize_json().as_bytes())
-        .map_err(|e| [&String::from_utf8_lossy(&path), ": ", &e.to_string()].concat())
+    write(home, store.serialize_json().as_bytes()).map_err(|e| {
+        [
+            &String::from_utf8_lossy(home),
+            "/trust.json: ",
+            &fs::os_text(&e),
+        ]
+        .concat()
+    })
 }
 
-fn write(home: &[u8], path: &[u8], text: &[u8]) -> std::io::Result<()> {
-    use std::io::Write;
+fn write(home: &[u8], text: &[u8]) -> std::io::Result<()> {
     make_home(home)?;
-    let id = std::process::id().to_string();
-    let temp = [path, b".", id.as_bytes()].concat();
-    let result = create_private(&temp).and_then(|mut file| {
-        file.write_all(text)?;
-        file.sync_all()?;
-        std::fs::rename(os(&temp), os(path))
-    });
+    let (mut file, temporary) = File::create_unique(home, b".trust-", 0o600)?;
+    let result = file
+        .write(text)
+        .and_then(|()| file.sync())
+        .and_then(|()| fs::rename(&temporary, &fs::join(home, b"trust.json")));
     if result.is_err() {
-        let _ = std::fs::remove_file(os(&temp));
+        let _ = fs::remove(&temporary);
     }
     result
 }
@@ -171,13 +174,15 @@ fn config_summary(text: &[u8]) -> String {
 
 /// Reads what matters in `dir`; `None` when there is nothing of it.
 fn inspect(dir: &[u8]) -> Option<Project> {
-    let path = std::fs::canonicalize(os(dir)).ok()?;
+    if !fs::is_dir(dir) {
+        return None;
+    }
     let mut look = Look {
         hash: Sha256::new(),
         left: MAX_BYTES,
         visited: 0,
         project: Project {
-            path: path.as_os_str().as_bytes().to_vec(),
+            path: fs::canonical(dir),
             config: None,
             files: Vec::new(),
             complete: true,
@@ -217,8 +222,8 @@ impl Look {
         if !self.project.complete {
             return;
         }
-        let path = [&self.project.path, &b"/"[..], &name].concat();
-        let Ok(meta) = std::fs::metadata(os(&path)) else {
+        let path = fs::join(&self.project.path, &name);
+        let Ok(meta) = fs::stat(&path) else {
             // A link that leads nowhere may lead somewhere tomorrow, and is a change then.
             return;
         };
@@ -227,7 +232,7 @@ impl Look {
             self.project.complete = false;
             return;
         }
-        if meta.is_dir() {
+        if meta.kind == Kind::Dir {
             return self.directory(&path, &name, depth);
         }
         let is_config = name == b"config.json";
@@ -241,7 +246,7 @@ impl Look {
     }
 
     fn directory(&mut self, path: &[u8], name: &[u8], depth: usize) {
-        let Ok(entries) = std::fs::read_dir(os(path)) else {
+        let Ok(entries) = std::fs::read_dir(fs::path(path)) else {
             self.project.complete = false;
             self.project.files.push(name.to_vec());
             return;
@@ -250,7 +255,7 @@ impl Look {
         for entry in entries {
             match entry {
                 Ok(e) if names.len() <= MAX_ENTRIES => {
-                    names.push([name, b"/", e.file_name().as_bytes()].concat());
+                    names.push(fs::join(name, e.file_name().as_bytes()));
                 }
                 _ => {
                     self.project.complete = false;
@@ -268,7 +273,7 @@ impl Look {
     /// is kept when `keep` says so.
     fn file(&mut self, path: &[u8], keep: bool) -> Option<(u64, [u8; 32])> {
         let mut text = Vec::new();
-        let read = open_regular(path).and_then(|(mut file, _)| {
+        let read = open_regular(path).and_then(|mut file| {
             let mut hash = Sha256::new();
             let mut size = 0;
             let mut buffer = [0; 4096];
@@ -293,60 +298,46 @@ impl Look {
     }
 }
 
-/// Opens a regular file without waiting on a fifo that took its place.
-fn open_regular(path: &[u8]) -> Option<(File, Metadata)> {
-    let file = File::options()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK)
-        .open(os(path))
-        .ok()?;
-    let meta = file.metadata().ok()?;
-    meta.is_file().then_some((file, meta))
+/// Opens a regular file, and nothing that took its place since it was looked at.
+fn open_regular(path: &[u8]) -> Option<File> {
+    let file = File::open(path).ok()?;
+    (file.meta().ok()?.kind == Kind::File).then_some(file)
 }
 
-#[derive(Default, SerJson, DeJson)]
+#[derive(Default, SerJson)]
 struct Store {
-    #[nserde(default)]
     projects: Vec<Entry>,
 }
 
-#[derive(SerJson, DeJson)]
+#[derive(SerJson)]
 struct Entry {
     path: String,
     size: u64,
     sha256: String,
 }
 
-/// Reads `home`/trust.json. One that is missing or damaged trusts nothing.
+/// Reads `home`/trust.json. One that is missing or damaged trusts nothing. nanoserde only writes it: its reader panics
+/// or hangs on some damaged texts, and costs 20 KiB of floating point.
 fn read(home: &[u8]) -> Store {
-    let path = [home, b"/trust.json"].concat();
-    let mut bytes = Vec::new();
-    let read = open_regular(&path).map(|(file, _)| file.take(MAX_BYTES).read_to_end(&mut bytes));
-    let Some(Ok(_)) = read else {
-        return Store::default();
+    let mut store = Store::default();
+    let path = fs::join(home, b"trust.json");
+    let text = fs::read_small(&path, MAX_STORE).unwrap_or_default();
+    let Ok(whole) = parse(&text) else {
+        return store;
     };
-    if !is_plain(&bytes) {
-        return Store::default();
-    }
-    let text = String::from_utf8(bytes).unwrap_or_default();
-    DeJson::deserialize_json(&text).unwrap_or_default()
-}
-
-/// nanoserde panics or hangs on some damaged texts (a comma where a value must be, an end inside an unknown member), so
-/// it only gets to see sound JSON whose numbers are sizes.
-fn is_plain(text: &[u8]) -> bool {
-    if parse(text).map(|v| v.kind()) != Ok(Kind::Object) {
-        return false;
-    }
-    let (mut tokens, mut pos) = (Tokenizer::new(), 0);
-    while let Ok(Some(token)) = tokens.next(text, &mut pos, true) {
-        if let Token::Number(n) = token
-            && !n.iter().all(u8::is_ascii_digit)
-        {
-            return false;
+    let Some(projects) = whole.get("projects") else {
+        return store;
+    };
+    for entry in projects.items() {
+        if let (Some(path), Some(size), Some(sha256)) = (
+            entry.get_string("path"),
+            entry.get_u64("size"),
+            entry.get_string("sha256"),
+        ) {
+            store.projects.push(Entry { path, size, sha256 });
         }
     }
-    true
+    store
 }
 
 #[cfg(test)]
