@@ -1,18 +1,21 @@
 //! The provider: a conversation in, a [`Reply`] or a [`Failure`] out, over whatever transport the URL and the device
 //! allow. Nothing above this module knows which one ran or how the server spelled its answer.
 
-pub mod calls;
+mod adapt;
+mod calls;
 pub mod client;
-pub mod content;
+mod content;
+mod ending;
 pub mod endpoint;
 pub mod failure;
-pub mod leak;
+mod leak;
 pub mod reply;
 pub mod request;
 mod said;
 pub mod sse;
 pub mod transport;
 mod wait;
+mod words;
 
 /// One tool call of a reply.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]

@@ -199,7 +199,8 @@ mod tests {
     #[test]
     fn the_most_exact_spelling_counts() {
         let date = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
-        let cases: [(&[(&str, &str)], &str, Option<u64>); 11] = [
+        type Fields<'a> = &'a [(&'a str, &'a str)];
+        let cases: [(Fields, &str, Option<u64>); 11] = [
             (&[("retry-after", "7")], "", Some(7000)),
             (&[("retry-after", " 1.5 ")], "", Some(1500)),
             (
