@@ -1,25 +1,13 @@
 //! What to change in a request that was refused, read from the words of the refusal.
 
 use super::Adapt;
-use super::said::{Said, find};
+use super::said::{Said, any, find, is_one};
 
 /// A field name follows (and ends at the first byte that fits no name). Each says that the server does not know it.
-const UNKNOWN_FIELD: [&str; 14] = [
-    "unknown name \"",
-    "unknown name '",
-    "unsupported parameter: ",
-    "unsupported parameter '",
-    "unknown parameter: ",
-    "unknown parameter '",
-    "unrecognized request argument supplied: ",
-    "unrecognized field",
-    "unknown field",
-    "unexpected field",
-    "unexpected keyword argument ",
-    "additional properties are not allowed (",
-    "property ",
-    "argument not supported on this model: ",
-];
+const UNKNOWN_FIELD: &str = "unknown name \"|unknown name '|unsupported parameter: |unsupported parameter '\
+    |unknown parameter: |unknown parameter '|unrecognized request argument supplied: \
+    |unrecognized field|unknown field|unexpected field|unexpected keyword argument \
+    |additional properties are not allowed (|property |argument not supported on this model: ";
 
 /// The number right behind `needle`; a `:` or `=` may stand between.
 pub fn number_after(words: &[u8], needle: &[u8]) -> Option<u64> {
@@ -84,20 +72,16 @@ pub fn room(words: &[u8]) -> Option<Adapt> {
 /// What to change in the request for the one adapted try.
 pub fn change(said: &Said, words: &[u8]) -> Option<Adapt> {
     let has = |needle: &str| find(words, needle.as_bytes()).is_some();
-    let unknown = has("unsupported")
-        || has("not supported")
-        || has("unknown")
-        || has("unrecognized")
-        || has("unexpected")
-        || has("extra inputs")
-        || has("extra_forbidden")
-        || has("additional properties");
+    let unknown = any(
+        words,
+        "unsupported|not supported|unknown|unrecognized|unexpected|extra inputs|extra_forbidden|additional properties",
+    );
     let thinking = ["reasoning_content", "reasoning_details", "reasoning"]
         .into_iter()
         .find(|f| has(f));
     if let Some(field) = thinking
         && !unknown
-        && (has("must be passed back") || has("missing"))
+        && any(words, "must be passed back|missing")
     {
         return Some(Adapt::AddMessageField(field.to_string()));
     }
@@ -108,33 +92,27 @@ pub fn change(said: &Said, words: &[u8]) -> Option<Adapt> {
         return Some(Adapt::DropField("tool_choice".to_string()));
     }
     if let Some(path) = field(said, words, unknown) {
-        let name = path.rsplit(['.', ']']).next().unwrap_or(&path).to_string();
+        let end = path.iter().rposition(|b| b".]".contains(b));
+        let name = path[end.map_or(0, |i| i + 1)..].to_vec();
         // Without these a message is none.
-        if ["", "role", "content", "tool_calls", "tool_call_id"].contains(&name.as_str()) {
+        if is_one(&name, "|role|content|tool_calls|tool_call_id") {
             return None;
         }
-        let of_message = path.contains("messages")
-            || name == "reasoning_content"
-            || find(words, b"'messages.").is_some()
-            || find(words, b"messages[").is_some();
+        let of_message = find(&path, b"messages").is_some()
+            || name == b"reasoning_content"
+            || any(words, "'messages.|messages[");
+        let name = String::from_utf8(name).unwrap_or_default();
         return Some(if of_message {
             Adapt::StripMessageField(name)
         } else {
             Adapt::DropField(name)
         });
     }
-    if has("max_tokens") || has("max_completion_tokens") || has("max_new_tokens") {
+    if any(words, "max_tokens|max_completion_tokens|max_new_tokens") {
         // "supports at most 16384", "less than or equal to `8192`", "the valid range of max_tokens is [1, 8192]".
-        let most = [
-            b"at most ".as_slice(),
-            b"less than or equal to ",
-            b"maximum value of ",
-            b"maximum is ",
-            b"must be <= ",
-            b"cannot exceed ",
-            b"[1, ",
-        ];
-        let most = most.iter().find_map(|needle| number_after(words, needle));
+        let most = "at most |less than or equal to |maximum value of |maximum is |must be <= |cannot exceed |[1, ";
+        let mut most = most.as_bytes().split(|&b| b == b'|');
+        let most = most.find_map(|needle| number_after(words, needle));
         if let Some(most) = most.filter(|&n| n > 0) {
             return Some(Adapt::MaxTokens(most));
         }
@@ -142,20 +120,15 @@ pub fn change(said: &Said, words: &[u8]) -> Option<Adapt> {
     if has("temperature") && (unknown || has("only 1 is allowed") || has("does not support")) {
         return Some(Adapt::DropField("temperature".to_string()));
     }
-    let hollow = [
-        "must not be empty",
-        "cannot be empty",
-        "content is empty",
-        "non-empty content",
-    ];
-    if has("content") && hollow.iter().any(|h| has(h)) {
+    let hollow = "must not be empty|cannot be empty|content is empty|non-empty content";
+    if has("content") && any(words, hollow) {
         return Some(Adapt::NullContent);
     }
     None
 }
 
 /// The path of the field the server does not know, as it spells it.
-fn field(said: &Said, words: &[u8], unknown: bool) -> Option<String> {
+fn field(said: &Said, words: &[u8], unknown: bool) -> Option<Vec<u8>> {
     let in_name = |b: &u8| b.is_ascii_alphanumeric() || b"_.[]-".contains(b);
     let name_at = |at: usize| {
         let rest = said.text.get(at..)?;
@@ -165,25 +138,28 @@ fn field(said: &Said, words: &[u8], unknown: bool) -> Option<String> {
             .take_while(|b| b" :'\"`(".contains(b))
             .count();
         let n = rest[start..].iter().take_while(|b| in_name(b)).count();
-        let name = std::str::from_utf8(&rest[start..start + n]).ok()?;
-        let name = name.trim_end_matches(['.', '-']);
-        (!name.is_empty()).then(|| name.to_string())
+        let mut name = &rest[start..start + n];
+        while let [shorter @ .., b'.' | b'-'] = name {
+            name = shorter;
+        }
+        (!name.is_empty()).then(|| name.to_vec())
     };
     // `body.messages.3.assistant.reasoning_content: Extra inputs are not permitted`
     if let Some(at) = find(words, b": extra inputs") {
         let before = said.text.get(..at)?;
         let n = before.iter().rev().take_while(|b| in_name(b)).count();
-        return Some(String::from_utf8_lossy(&before[at - n..]).into_owned());
+        return Some(before[at - n..].to_vec());
     }
-    for needle in UNKNOWN_FIELD {
-        let Some(at) = find(words, needle.as_bytes()) else {
+    for needle in UNKNOWN_FIELD.as_bytes().split(|&b| b == b'|') {
+        let Some(at) = find(words, needle) else {
             continue;
         };
-        if needle != "property " || unknown {
+        if needle != b"property " || unknown {
             return name_at(at + needle.len());
         }
     }
-    said.param.clone().filter(|p| unknown && !p.is_empty())
+    let param = said.param.clone().filter(|p| unknown && !p.is_empty());
+    param.map(String::into_bytes)
 }
 
 #[cfg(test)]

@@ -231,7 +231,14 @@ impl Calls {
             mut parts,
             too_many,
         } = self;
-        parts.sort_by_key(|p| p.order);
+        // Nearly always in order already, and few: the library's sort would cost four kilobytes.
+        for i in 1..parts.len() {
+            let mut j = i;
+            while j > 0 && parts[j - 1].order > parts[j].order {
+                parts.swap(j - 1, j);
+                j -= 1;
+            }
+        }
         let seed = time::monotonic_ms() ^ time::unix_seconds().rotate_left(20);
         let mut out: Vec<Call> = Vec::with_capacity(parts.len());
         for (i, mut part) in parts.into_iter().enumerate() {
@@ -320,8 +327,10 @@ fn joined(head: &str, piece: &str, tools: &[String]) -> Option<String> {
 
 /// The name without what a template left around it (`read<|channel|>commentary`, `functions.read`).
 fn clean_name<'a>(name: &'a str, tools: &[String]) -> &'a str {
-    let name = name.split("<|").next().unwrap_or(name).trim();
-    let bare = name.rsplit(['.', ':']).next().unwrap_or(name);
+    let end = super::said::find(name.as_bytes(), b"<|").unwrap_or(name.len());
+    let name = name.get(..end).unwrap_or(name).trim_ascii();
+    let dot = name.bytes().rposition(|b| b == b'.' || b == b':');
+    let bare = name.get(dot.map_or(0, |i| i + 1)..).unwrap_or(name);
     let known = |n: &str| tools.iter().any(|t| t == n);
     if !known(name) && known(bare) {
         bare

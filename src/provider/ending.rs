@@ -1,5 +1,6 @@
 //! How a reply ends: finish reasons and token counts in every spelling.
 
+use super::said::is_one;
 use super::{Class, Finish, Usage};
 use crate::json::{Kind, Value};
 
@@ -13,34 +14,29 @@ pub enum End {
 }
 
 /// Finish reasons, lower case with `_`; what isn't here is a normal stop.
-const FINISHES: [(&str, Finish); 14] = [
-    ("tool_calls", Finish::ToolCalls),
-    ("function_call", Finish::ToolCalls),
-    ("length", Finish::Length),
-    ("max_tokens", Finish::Length),
-    ("max_output_tokens", Finish::Length),
-    ("model_length", Finish::Length),
-    ("content_filter", Finish::ContentFilter),
-    ("content_filtered", Finish::ContentFilter),
-    ("sensitive", Finish::ContentFilter),
-    ("safety", Finish::ContentFilter),
-    ("recitation", Finish::ContentFilter),
-    ("prohibited_content", Finish::ContentFilter),
-    ("blocklist", Finish::ContentFilter),
-    ("refusal", Finish::ContentFilter),
+const FINISHES: [(Finish, &str); 3] = [
+    (Finish::ToolCalls, "tool_calls|function_call"),
+    (
+        Finish::Length,
+        "length|max_tokens|max_output_tokens|model_length",
+    ),
+    (
+        Finish::ContentFilter,
+        "content_filter|content_filtered|sensitive|safety|recitation|prohibited_content|blocklist|refusal",
+    ),
 ];
 
 /// Finish reasons that are failures.
-const FAILED: [(&str, Class); 9] = [
-    ("error", Class::Transient),
-    ("abort", Class::Transient),
-    ("network_error", Class::Transient),
-    ("insufficient_system_resource", Class::Transient),
-    ("malformed_function_call", Class::Transient),
-    ("malformed_tool_call", Class::Transient),
-    ("function_call_filter", Class::Transient),
-    ("model_context_window_exceeded", Class::Context),
-    ("context_length_exceeded", Class::Context),
+const FAILED: [(Class, &str); 2] = [
+    (
+        Class::Transient,
+        "error|abort|network_error|insufficient_system_resource|malformed_function_call|malformed_tool_call|\
+         function_call_filter",
+    ),
+    (
+        Class::Context,
+        "model_context_window_exceeded|context_length_exceeded",
+    ),
 ];
 
 /// Where servers put the token counts: ours (prompt, completion, cached), the outer name or empty, the name.
@@ -60,12 +56,17 @@ impl End {
     /// Reads a finish reason; what no table has, and what is no string, is a normal stop.
     pub fn read(reason: Value) -> End {
         let text = reason.string().unwrap_or_default();
-        let name = text.to_ascii_lowercase().replace('-', "_");
-        if let Some((_, class)) = FAILED.iter().find(|(n, _)| *n == name) {
+        let mut name = text.to_ascii_lowercase().into_bytes();
+        for b in &mut name {
+            if *b == b'-' {
+                *b = b'_';
+            }
+        }
+        if let Some((class, _)) = FAILED.iter().find(|(_, list)| is_one(&name, list)) {
             return End::Failed(*class, text);
         }
-        let known = FINISHES.iter().find(|(n, _)| *n == name);
-        End::Normal(known.map_or(Finish::Stop, |(_, finish)| *finish))
+        let known = FINISHES.iter().find(|(_, list)| is_one(&name, list));
+        End::Normal(known.map_or(Finish::Stop, |(finish, _)| *finish))
     }
 
     /// Whether it says no more than that the reply has ended.

@@ -2,7 +2,7 @@
 //! at the text of an error.
 
 use super::adapt::{change, number_after, room};
-use super::said::{self, Said, find};
+use super::said::{self, Said, any, find};
 use super::transport::{self, Head};
 use super::words::{AUTH, BILLING, CODES, CONTEXT, FILTER, PASSING, TEMPLATE, THROTTLE};
 use super::{Adapt, Class, Failure, Stage, wait};
@@ -150,10 +150,6 @@ fn page(body: &[u8]) -> Vec<u8> {
     text
 }
 
-fn any(words: &[u8], table: &[&str]) -> bool {
-    table.iter().any(|w| find(words, w.as_bytes()).is_some())
-}
-
 /// `blank`: the transport could have shown a body, and there was none.
 fn judge(
     status: u16,
@@ -167,19 +163,15 @@ fn judge(
     let words = said.words();
     let body = body[..body.len().min(64 << 10)].to_ascii_lowercase();
     let code = |class: Class| {
-        let is = |c: &Vec<u8>| {
-            CODES
-                .iter()
-                .any(|(n, k)| *k == class && n.as_bytes() == c.as_slice())
-        };
-        said.codes.iter().any(is)
+        let list = CODES.iter().find(|(k, _)| *k == class);
+        list.is_some_and(|(_, list)| said.codes.iter().any(|c| said::is_one(c, list)))
     };
-    let throttled = any(&words, &THROTTLE);
+    let throttled = any(&words, THROTTLE);
     let billing = code(Class::Billing)
-        || any(&words, &BILLING) && !code(Class::RateLimit) && find(&body, b"retrydelay").is_none();
+        || any(&words, BILLING) && !code(Class::RateLimit) && find(&body, b"retrydelay").is_none();
     let context = code(Class::Context)
-        || any(&words, &CONTEXT) && (!throttled || find(&words, b"context").is_some());
-    let filtered = code(Class::Fatal) || any(&words, &FILTER);
+        || any(&words, CONTEXT) && (!throttled || find(&words, b"context").is_some());
+    let filtered = code(Class::Fatal) || any(&words, FILTER);
     // A request over the budget of a whole minute: waiting never helps, a smaller one may pass.
     let over = matches!(
         (number_after(&words, b"limit "), number_after(&words, b"requested ")),
@@ -206,21 +198,21 @@ fn judge(
         429 if billing => Class::Billing,
         429 => Class::RateLimit,
         _ if code(Class::Transient) => Class::Transient,
-        _ if code(Class::Auth) || status < 500 && any(&words, &AUTH) => Class::Auth,
+        _ if code(Class::Auth) || status < 500 && any(&words, AUTH) => Class::Auth,
         _ if billing => Class::Billing,
         _ if context => {
             adapt = room(&words);
             Class::Context
         }
         _ if status < 500 && (throttled || code(Class::RateLimit)) => Class::RateLimit,
-        _ if filtered || any(&words, &TEMPLATE) => Class::Fatal,
+        _ if filtered || any(&words, TEMPLATE) => Class::Fatal,
         500..=599 => Class::Transient,
         400 if blank => Class::Context,
         _ => {
             adapt = change(said, &words);
             match &adapt {
                 Some(_) => Class::Unsupported,
-                None if status == 0 && any(&words, &PASSING) => Class::Transient,
+                None if status == 0 && any(&words, PASSING) => Class::Transient,
                 None => Class::Fatal,
             }
         }

@@ -210,7 +210,7 @@ impl Assembler {
     }
 
     fn failure_is_syntax(&self) -> bool {
-        let syntax = |f: &Failure| f.class == Class::Transient && f.message.contains(NOT_JSON);
+        let syntax = |f: &Failure| f.class == Class::Transient && f.message.starts_with(NOT_JSON);
         self.failure.as_ref().is_some_and(syntax)
     }
 
