@@ -44,7 +44,8 @@ pub struct Usage {
     pub cached: u64,
 }
 
-/// Why a reply ended, normalised: a reply with calls ends with `ToolCalls` whatever the server said.
+/// Why a reply ended, normalised: a reply with calls ends with `ToolCalls` whatever the server said, except at a limit or
+/// a filter, when none of its calls may run and each has a fault.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Finish {
     /// The model was done.

@@ -1,5 +1,5 @@
-//! The tables by which errors are told apart: typed codes, and words where servers have none. All lower case, each entry
-//! ended by `|`: one string costs no pointers.
+//! The tables by which errors are told apart: typed codes, and words where servers have none. All lower case, the
+//! entries separated by `|`: one string costs no pointers.
 
 use super::Class;
 
