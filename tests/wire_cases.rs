@@ -358,3 +358,130 @@ fn damaged_replies_end_in_a_verdict() {
         }
     }
 }
+
+fn stream(events: &[&str]) -> Vec<u8> {
+    events
+        .iter()
+        .flat_map(|e| format!("data: {e}\n\n").into_bytes())
+        .collect()
+}
+
+fn failed(stage: Stage, cancelled: bool) -> Result<(), Error> {
+    Err(Error {
+        stage,
+        transient: !cancelled,
+        cancelled,
+        message: "no byte for 120 s, key sk-abcdef".into(),
+    })
+}
+
+const TEXT: &str = r#"{"choices":[{"delta":{"content":"hi"}}]}"#;
+const STOP: &str = r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#;
+
+#[test]
+fn reading_stops_when_all_has_come() {
+    let feed = |bytes: &[u8]| {
+        let mut a = Assembler::new(&TOOLS);
+        let more = a.push(bytes, &mut |_| ());
+        (more, a.finished(), a.push(b"x", &mut |_| ()))
+    };
+    let cases: [(Vec<u8>, (bool, bool, bool)); 6] = [
+        (stream(&[TEXT]), (true, false, true)),
+        (stream(&[TEXT, STOP]), (true, true, true)),
+        (stream(&[TEXT, STOP, "[DONE]"]), (false, true, false)),
+        (
+            stream(&[TEXT, r#"{"error":{"code":502}}"#]),
+            (false, false, false),
+        ),
+        (
+            br#"{"choices":[{"message":{"content":"hi"}}]}"#.to_vec(),
+            (false, true, false),
+        ),
+        (br#"{"choices":["#.to_vec(), (true, false, true)),
+    ];
+    for (bytes, want) in cases {
+        assert_eq!(feed(&bytes), want, "{}", String::from_utf8_lossy(&bytes));
+    }
+}
+
+#[test]
+fn a_broken_transport_fails_only_what_is_not_complete() {
+    let finish = |bytes: &[u8], end: Result<(), Error>| {
+        let mut a = Assembler::new(&TOOLS);
+        a.push(bytes, &mut |_| ());
+        a.finish(end)
+    };
+    let idle = || failed(Stage::Body, false);
+    // The socket stays open behind the finish reason, or behind a [DONE] without its line end.
+    assert_eq!(
+        finish(&stream(&[TEXT, STOP]), idle()).unwrap().content,
+        b"hi"
+    );
+    let done = [stream(&[TEXT]), b"data: [DONE]".to_vec()].concat();
+    assert_eq!(finish(&done, idle()).unwrap().content, b"hi");
+    // What the transport said counts, without the key, and not the half event.
+    let half = [stream(&[TEXT]), b"data: {\"choi".to_vec()].concat();
+    for bytes in [stream(&[TEXT]), half, b"{\"choices\":".to_vec(), Vec::new()] {
+        let failure = finish(&bytes, idle()).unwrap_err();
+        assert_eq!(failure.class, Class::Transient);
+        assert_eq!(failure.message, "no byte for 120 s, key sk-…");
+    }
+    let failure = finish(&stream(&[TEXT, STOP]), failed(Stage::Body, true)).unwrap_err();
+    assert_eq!(failure.class, Class::Cancelled);
+    let failure = finish(b"", failed(Stage::Connect, false)).unwrap_err();
+    assert_eq!(
+        (failure.class, failure.stage),
+        (Class::Transient, Stage::Connect)
+    );
+    // A refusal whose body broke off is still that refusal.
+    let mut a = Assembler::new(&TOOLS);
+    a.head(&Head {
+        status: 401,
+        headers: Vec::new(),
+    });
+    a.push(b"{\"error\":{\"mess", &mut |_| ());
+    let failure = a.finish(idle()).unwrap_err();
+    assert_eq!(
+        (failure.class, failure.stage, failure.status),
+        (Class::Auth, Stage::Status, 401)
+    );
+}
+
+#[test]
+fn large_replies_are_read_and_endless_ones_refused() {
+    let text = "line \\\"x\\\" é\\n".repeat(200_000);
+    let doc = format!(
+        "{{\"choices\":[{{\"message\":{{\"content\":\"{text}\"}},\"finish_reason\":\"stop\"}}]}}"
+    );
+    let mut a = Assembler::new(&TOOLS);
+    let mut shown = 0;
+    for piece in doc.as_bytes().chunks(4096) {
+        a.push(piece, &mut |delta| match delta {
+            Delta::Text(t) | Delta::Reasoning(t) => shown += t.len(),
+        });
+    }
+    let reply = a.finish(Ok(())).unwrap();
+    assert_eq!(reply.content.len(), "line \"x\" é\n".len() * 200_000);
+    assert_eq!(shown, reply.content.len());
+
+    let endless = |piece: &[u8]| {
+        let mut a = Assembler::new(&TOOLS);
+        let reads = (0..2000).take_while(|_| a.push(piece, &mut |_| ())).count();
+        assert!(reads < 2000, "reading goes on");
+        let failure = a.finish(Ok(())).unwrap_err();
+        assert_eq!(failure.class, Class::Fatal, "{}", failure.message);
+    };
+    let big = "x".repeat(60_000);
+    endless(format!("[\"{big}").as_bytes());
+    endless(format!("data: {big}").as_bytes());
+    let delta = |field: &str| {
+        stream(&[&format!(
+            "{{\"choices\":[{{\"delta\":{{\"{field}\":\"{big}\"}}}}]}}"
+        )])
+    };
+    endless(&delta("content"));
+    let call = format!(
+        "{{\"choices\":[{{\"delta\":{{\"tool_calls\":[{{\"function\":{{\"arguments\":\"{big}\"}}}}]}}}}]}}"
+    );
+    endless(&stream(&[&call]));
+}

@@ -58,7 +58,7 @@ fn whole_len(raw: &[u8]) -> usize {
     }
     if let Some((before, [b'\\', b'u', b'd' | b'D', kind, _, _])) = raw[..end].split_last_chunk()
         && matches!(kind, b'8' | b'9' | b'a' | b'b' | b'A' | b'B')
-        && slashes(before) % 2 == 0
+        && slashes(before).is_multiple_of(2)
     {
         return end - 6;
     }

@@ -231,7 +231,14 @@ impl Calls {
             mut parts,
             too_many,
         } = self;
-        parts.sort_by_key(|p| p.order);
+        // Nearly always in order already, and few: the library's sort would cost four kilobytes.
+        for i in 1..parts.len() {
+            let mut j = i;
+            while j > 0 && parts[j - 1].order > parts[j].order {
+                parts.swap(j - 1, j);
+                j -= 1;
+            }
+        }
         let seed = time::monotonic_ms() ^ time::unix_seconds().rotate_left(20);
         let mut out: Vec<Call> = Vec::with_capacity(parts.len());
         for (i, mut part) in parts.into_iter().enumerate() {
@@ -320,8 +327,10 @@ fn joined(head: &str, piece: &str, tools: &[String]) -> Option<String> {
 
 /// The name without what a template left around it (`read<|channel|>commentary`, `functions.read`).
 fn clean_name<'a>(name: &'a str, tools: &[String]) -> &'a str {
-    let name = name.split("<|").next().unwrap_or(name).trim();
-    let bare = name.rsplit(['.', ':']).next().unwrap_or(name);
+    let end = super::said::find(name.as_bytes(), b"<|").unwrap_or(name.len());
+    let name = name.get(..end).unwrap_or(name).trim_ascii();
+    let dot = name.bytes().rposition(|b| b == b'.' || b == b':');
+    let bare = name.get(dot.map_or(0, |i| i + 1)..).unwrap_or(name);
     let known = |n: &str| tools.iter().any(|t| t == n);
     if !known(name) && known(bare) {
         bare
@@ -341,4 +350,175 @@ fn made_up_id(seed: u64) -> String {
         n /= 36;
     }
     id
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::parse;
+
+    fn tools() -> Vec<String> {
+        ["read", "glob", "bash", "mcp_read", "web_fetch"]
+            .map(String::from)
+            .to_vec()
+    }
+
+    /// The calls out of fragments written as `index id name arguments`, `-` for what is absent.
+    fn assemble(fragments: &[&str]) -> Vec<Call> {
+        let tools = tools();
+        let mut calls = Calls::default();
+        for fragment in fragments {
+            let mut parts = fragment.splitn(4, ' ');
+            let mut next = || parts.next().filter(|p| *p != "-");
+            let mut w = crate::json::Writer::new();
+            w.open(b'{');
+            if let Some(index) = next() {
+                w.key("index").raw(index.as_bytes());
+            }
+            if let Some(id) = next() {
+                w.key("id").str(id);
+            }
+            w.key("function").open(b'{');
+            if let Some(name) = next() {
+                w.key("name").str(name);
+            }
+            if let Some(arguments) = next() {
+                w.key("arguments").str(arguments);
+            }
+            w.close(b'}').close(b'}');
+            calls.push(parse(&w.out).unwrap(), false, &tools);
+        }
+        calls.finish(None, &tools)
+    }
+
+    fn shown(fragments: &[&str]) -> String {
+        let calls = assemble(fragments);
+        let mut ids: Vec<_> = calls.iter().map(|c| c.id.clone()).collect();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), calls.len(), "ids are unique");
+        let one = |c: &Call| {
+            let text = String::from_utf8_lossy(&c.arguments);
+            let fault = if c.fault.is_some() { "!" } else { "" };
+            format!("{fault}{}{text}", c.name)
+        };
+        calls.iter().map(one).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn fragments_find_their_call() {
+        let cases: [(&[&str], &str); 23] = [
+            (&["0 a read {\"x\":", "0 - - 1}"], r#"read{"x":1}"#),
+            // Numbers.
+            (&["1 a read {}", "0 b glob {}"], "glob{} read{}"),
+            (&["0 a read {}", "0 b glob {}"], "read{} glob{}"),
+            (
+                &[
+                    "0 a read {\"x",
+                    "0 b glob {\"y",
+                    "0 a - \":1}",
+                    "0 b - \":2}",
+                ],
+                r#"read{"x":1} glob{"y":2}"#,
+            ),
+            (&["0 a read {\"x\":", "1 a - 1}"], r#"read{"x":1}"#),
+            (&["0 a read {}", "1 a glob {}"], "read{} glob{}"),
+            (
+                &["5 a read {}", "- b glob {}", "0 c bash {}"],
+                "bash{} read{} glob{}",
+            ),
+            // No numbers.
+            (
+                &["- a read {\"x\":", "- - - 1}", "- b glob {}"],
+                r#"read{"x":1} glob{}"#,
+            ),
+            (
+                &["- - read {\"x\":1}", "- - read {\"x\":2}"],
+                r#"read{"x":1} read{"x":2}"#,
+            ),
+            (
+                &["- - read {\"x\":1}", "- - read {\"x\":", "- - - 2}"],
+                r#"read{"x":1} read{"x":2}"#,
+            ),
+            // Once more the same.
+            (
+                &["0 a read {\"x\":1}", "0 a read {\"x\":1}"],
+                r#"read{"x":1}"#,
+            ),
+            (
+                &["0 - read {\"x\":1}", "0 - read {\"x\":1}"],
+                r#"read{"x":1}"#,
+            ),
+            (&["0 a read {\"x\":1}", "0 a read "], r#"read{"x":1}"#),
+            (
+                &["0 a read {\"x\":1}", "0 a read {\"x\":2}"],
+                r#"!read{"x":1}{"x":2}"#,
+            ),
+            // Names.
+            (&["0 a gl -", "0 a ob {}"], "glob{}"),
+            (&["0 a mcp_ -", "0 a read {}"], "mcp_read{}"),
+            (&["0 a web -", "0 - _fe -", "0 - tch {}"], "web_fetch{}"),
+            (&["0 a read -", "0 a read -", "0 a read {}"], "read{}"),
+            (&["0 a read -", "0 a glob {}"], "read{} glob{}"),
+            (&["0 a sea -", "0 a rch {}"], "search{}"),
+            (&["0 a read<|channel|>x {}"], "read{}"),
+            (&["0 a - {\"x\":1}"], r#"!unnamed{"x":1}"#),
+            (&["0 a - -"], ""),
+        ];
+        for (fragments, want) in cases {
+            assert_eq!(shown(fragments), want, "{fragments:?}");
+        }
+    }
+
+    #[test]
+    fn a_flood_of_fragments_takes_linear_time() {
+        let tools = tools();
+        let mut calls = Calls::default();
+        let piece =
+            br#"{"index":0,"id":"a","function":{"name":"read","arguments":"xxxxxxxxxxxxxxxx"}}"#;
+        let open = br#"{"index":0,"id":"a","function":{"name":"read","arguments":"{\"x\":\""}}"#;
+        calls.push(parse(open).unwrap(), false, &tools);
+        for _ in 0..100_000 {
+            calls.push(parse(piece).unwrap(), false, &tools);
+        }
+        assert!(calls.len() > 1_600_000);
+        let call = &calls.finish(None, &tools)[0];
+        assert!(call.fault.as_deref().unwrap().contains("cut"));
+        let mut calls = Calls::default();
+        for i in 0..10_000 {
+            let one = format!(
+                "{{\"index\":{i},\"id\":\"i{i}\",\"function\":{{\"name\":\"read\",\"arguments\":\"{{}}\"}}}}"
+            );
+            calls.push(parse(one.as_bytes()).unwrap(), false, &tools);
+        }
+        let calls = calls.finish(None, &tools);
+        assert_eq!(calls.len(), MAX_CALLS);
+        assert!(calls[MAX_CALLS - 1].fault.is_some());
+    }
+
+    #[test]
+    fn the_end_of_a_value_is_found() {
+        let end = |text: &str| Scan::default().feed(text.as_bytes());
+        assert_eq!(end(r#" {"a":"}\"]","b":[1]} x"#), Some(21));
+        assert_eq!(end(r#"{"a":[}"#), None);
+        let text = br#"[{"a":"\\"},"]"]  "#;
+        for cut in 0..text.len() {
+            let mut scan = Scan::default();
+            let first = scan.feed(&text[..cut]);
+            let second = scan.feed(&text[cut..]);
+            assert_eq!(first.or(second.map(|n| n + cut)), Some(16), "{cut}");
+        }
+    }
+
+    #[test]
+    fn made_up_ids_suit_the_strictest_server() {
+        for seed in [0, 1, u64::MAX] {
+            let id = made_up_id(seed);
+            assert!(
+                id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()),
+                "{id}"
+            );
+        }
+        assert_ne!(made_up_id(1), made_up_id(2));
+    }
 }

@@ -1,186 +1,15 @@
 //! Failures: the status and typed codes decide, tables of words where servers have none. Nothing outside this module looks
 //! at the text of an error.
 
-use super::said::{self, Said, find};
+use super::adapt::{change, number_after, room};
+use super::said::{self, Said, any, find};
 use super::transport::{self, Head};
+use super::words::{AUTH, BILLING, CODES, CONTEXT, FILTER, PASSING, TEMPLATE, THROTTLE};
 use super::{Adapt, Class, Failure, Stage, wait};
 use crate::json::{Value, parse_prefix};
 use crate::text::push_dec;
 
 pub use said::{is_error, push_line};
-
-/// Codes, types and reasons, lower case. Generic ones (`invalid_request_error`) are not here: the words decide then.
-const CODES: [(&str, Class); 44] = [
-    ("context_length_exceeded", Class::Context),
-    ("exceed_context_size_error", Class::Context),
-    ("tokens_too_long", Class::Context),
-    ("request_too_large", Class::Context),
-    ("1261", Class::Context),
-    ("insufficient_quota", Class::Billing),
-    ("insufficient_balance", Class::Billing),
-    ("insufficient_user_quota", Class::Billing),
-    ("exceeded_current_quota_error", Class::Billing),
-    ("billing_hard_limit_reached", Class::Billing),
-    ("billing_not_active", Class::Billing),
-    ("billing_error", Class::Billing),
-    ("payment_required", Class::Billing),
-    ("arrearage", Class::Billing),
-    ("creditserror", Class::Billing),
-    ("1113", Class::Billing),
-    ("1308", Class::Billing),
-    ("1309", Class::Billing),
-    ("1310", Class::Billing),
-    ("invalid_api_key", Class::Auth),
-    ("api_key_invalid", Class::Auth),
-    ("incorrect_api_key", Class::Auth),
-    ("authentication_error", Class::Auth),
-    ("invalid_authentication_error", Class::Auth),
-    ("unauthenticated", Class::Auth),
-    ("permission_error", Class::Auth),
-    ("rate_limit_exceeded", Class::RateLimit),
-    ("rate_limit_error", Class::RateLimit),
-    ("rate_limit_reached_error", Class::RateLimit),
-    ("engine_overloaded_error", Class::RateLimit),
-    ("resource_exhausted", Class::RateLimit),
-    ("throttling", Class::RateLimit),
-    ("throttlingexception", Class::RateLimit),
-    ("1302", Class::RateLimit),
-    ("1303", Class::RateLimit),
-    ("1305", Class::RateLimit),
-    ("tool_use_failed", Class::Transient),
-    ("overloaded_error", Class::Transient),
-    ("content_filter", Class::Fatal),
-    ("content_policy_violation", Class::Fatal),
-    ("responsibleaipolicyviolation", Class::Fatal),
-    ("data_inspection_failed", Class::Fatal),
-    ("datainspectionfailed", Class::Fatal),
-    ("1301", Class::Fatal),
-];
-
-/// Words of a throttle; they come before those of the context window, which they quote ("too many tokens").
-const THROTTLE: [&str; 10] = [
-    "throttl",
-    "rate limit",
-    "rate_limit",
-    "ratelimit",
-    "too many requests",
-    "please wait",
-    "tokens per min",
-    "tokens per day",
-    "requests per min",
-    "(tpm)",
-];
-
-const CONTEXT: [&str; 22] = [
-    "maximum context length",
-    "context length of",
-    "context_length",
-    "context window",
-    "context size",
-    "context limit",
-    "model's context length",
-    "greater than the context length",
-    "prompt is too long",
-    "prompt too long",
-    "input is too long",
-    "input length too long",
-    "input token count",
-    "input token length too long",
-    "model token limit",
-    "maximum prompt length",
-    "too large for model with",
-    "reduce the length of",
-    "prompt exceeds",
-    "exceeds max length",
-    "exceed max message tokens",
-    "maximum allowed input",
-];
-
-const BILLING: [&str; 16] = [
-    "insufficient balance",
-    "insufficient_balance",
-    "insufficient credit",
-    "insufficient funds",
-    "exceeded your current quota",
-    "usage limit for this",
-    "billing cycle",
-    "requires more credits",
-    "out of credits",
-    "not enough credits",
-    "no credits",
-    "credit balance is too low",
-    "no resource package",
-    "payment required",
-    "余额不足",
-    "欠费",
-];
-
-const AUTH: [&str; 6] = [
-    "api key not valid",
-    "invalid api key",
-    "incorrect api key",
-    "invalid api-key",
-    "invalid token",
-    "no auth credentials",
-];
-
-/// Deterministic: the same bytes will fail again, whatever the status says.
-const TEMPLATE: [&str; 8] = [
-    "jinja",
-    "templateerror",
-    "template error",
-    "raise_exception",
-    "roles must alternate",
-    "system message must be at the beginning",
-    "does not support tools",
-    "does not support thinking",
-];
-
-const FILTER: [&str; 4] = [
-    "content management policy",
-    "content_filter",
-    "content filter",
-    "data_inspection_failed",
-];
-
-/// For errors without any status: what passes by itself.
-const PASSING: [&str; 17] = [
-    "overloaded",
-    "server_error",
-    "server error",
-    "internal_error",
-    "internal error",
-    "unavailable",
-    "timeout",
-    "timed out",
-    "try again later",
-    "at capacity",
-    "no capacity",
-    "upstream",
-    "disconnected",
-    "connection reset",
-    "connection refused",
-    "connection closed",
-    "network",
-];
-
-/// A field name follows (and ends at the first byte that fits no name). Each says that the server does not know it.
-const UNKNOWN_FIELD: [&str; 14] = [
-    "unknown name \"",
-    "unknown name '",
-    "unsupported parameter: ",
-    "unsupported parameter '",
-    "unknown parameter: ",
-    "unknown parameter '",
-    "unrecognized request argument supplied: ",
-    "unrecognized field",
-    "unknown field",
-    "unexpected field",
-    "unexpected keyword argument ",
-    "additional properties are not allowed (",
-    "property ",
-    "argument not supported on this model: ",
-];
 
 /// Judges a reply whose status is not 2xx. Nothing in `body` is trusted to be there: uclient-fetch shows neither head nor
 /// body of a refusal.
@@ -321,10 +150,6 @@ fn page(body: &[u8]) -> Vec<u8> {
     text
 }
 
-fn any(words: &[u8], table: &[&str]) -> bool {
-    table.iter().any(|w| find(words, w.as_bytes()).is_some())
-}
-
 /// `blank`: the transport could have shown a body, and there was none.
 fn judge(
     status: u16,
@@ -338,19 +163,15 @@ fn judge(
     let words = said.words();
     let body = body[..body.len().min(64 << 10)].to_ascii_lowercase();
     let code = |class: Class| {
-        let is = |c: &Vec<u8>| {
-            CODES
-                .iter()
-                .any(|(n, k)| *k == class && n.as_bytes() == c.as_slice())
-        };
-        said.codes.iter().any(is)
+        let list = CODES.iter().find(|(k, _)| *k == class);
+        list.is_some_and(|(_, list)| said.codes.iter().any(|c| said::is_one(c, list)))
     };
-    let throttled = any(&words, &THROTTLE);
+    let throttled = any(&words, THROTTLE);
     let billing = code(Class::Billing)
-        || any(&words, &BILLING) && !code(Class::RateLimit) && find(&body, b"retrydelay").is_none();
+        || any(&words, BILLING) && !code(Class::RateLimit) && find(&body, b"retrydelay").is_none();
     let context = code(Class::Context)
-        || any(&words, &CONTEXT) && (!throttled || find(&words, b"context").is_some());
-    let filtered = code(Class::Fatal) || any(&words, &FILTER);
+        || any(&words, CONTEXT) && (!throttled || find(&words, b"context").is_some());
+    let filtered = code(Class::Fatal) || any(&words, FILTER);
     // A request over the budget of a whole minute: waiting never helps, a smaller one may pass.
     let over = matches!(
         (number_after(&words, b"limit "), number_after(&words, b"requested ")),
@@ -377,21 +198,21 @@ fn judge(
         429 if billing => Class::Billing,
         429 => Class::RateLimit,
         _ if code(Class::Transient) => Class::Transient,
-        _ if code(Class::Auth) || status < 500 && any(&words, &AUTH) => Class::Auth,
+        _ if code(Class::Auth) || status < 500 && any(&words, AUTH) => Class::Auth,
         _ if billing => Class::Billing,
         _ if context => {
             adapt = room(&words);
             Class::Context
         }
         _ if status < 500 && (throttled || code(Class::RateLimit)) => Class::RateLimit,
-        _ if filtered || any(&words, &TEMPLATE) => Class::Fatal,
+        _ if filtered || any(&words, TEMPLATE) => Class::Fatal,
         500..=599 => Class::Transient,
         400 if blank => Class::Context,
         _ => {
             adapt = change(said, &words);
             match &adapt {
                 Some(_) => Class::Unsupported,
-                None if status == 0 && any(&words, &PASSING) => Class::Transient,
+                None if status == 0 && any(&words, PASSING) => Class::Transient,
                 None => Class::Fatal,
             }
         }
@@ -409,163 +230,256 @@ fn judge(
     }
 }
 
-/// The number right behind `needle`; a `:` or `=` may stand between.
-fn number_after(words: &[u8], needle: &[u8]) -> Option<u64> {
-    let mut from = 0;
-    loop {
-        let at = from + find(words.get(from..)?, needle)? + needle.len();
-        let rest = words.get(at..)?;
-        let start = rest.iter().position(|b| !b" :=`'\"".contains(b))?;
-        if let Some(n) = leading_number(&rest[start..]) {
-            return Some(n);
-        }
-        from = at;
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn leading_number(text: &[u8]) -> Option<u64> {
-    let n = text
-        .iter()
-        .position(|b| !b.is_ascii_digit() && *b != b',')
-        .unwrap_or(text.len());
-    let digits: Vec<u8> = text[..n].iter().copied().filter(|b| *b != b',').collect();
-    if digits.is_empty() {
-        return None;
-    }
-    crate::json::value::decimal(&digits, 0)
-}
-
-/// The number that ends right before `at`.
-fn number_before(words: &[u8], at: usize) -> Option<u64> {
-    let text = words.get(..at)?.trim_ascii_end();
-    let digits = text.iter().rev().take_while(|b| b.is_ascii_digit()).count();
-    leading_number(&text[text.len() - digits..])
-}
-
-/// When the prompt alone fits the window, how many tokens are left for the answer.
-fn room(words: &[u8]) -> Option<Adapt> {
-    // "180002 + 32768 > 200000", "2000 in the messages", "your request has 2000 input tokens".
-    let sum = find(words, b" + ").and_then(|at| {
-        let over = at + find(&words[at..], b" > ")?;
-        Some((
-            number_before(words, at)?,
-            leading_number(&words[over + 3..])?,
-        ))
-    });
-    let told = || {
-        let limit = number_after(words, b"context length is ")?;
-        let prompt = [
-            b" in the messages".as_slice(),
-            b" in the prompt",
-            b" input tokens",
-        ]
-        .iter()
-        .find_map(|needle| number_before(words, find(words, needle)?))?;
-        Some((prompt, limit))
-    };
-    let (prompt, limit) = sum.or_else(told)?;
-    let left = limit.checked_sub(prompt)?;
-    // Less is no room for an answer; a little is kept back, since tokens are counted anew.
-    (left >= 1024).then_some(Adapt::MaxTokens(left - left / 32))
-}
-
-/// What to change in the request for the one adapted try.
-fn change(said: &Said, words: &[u8]) -> Option<Adapt> {
-    let has = |needle: &str| find(words, needle.as_bytes()).is_some();
-    let unknown = has("unsupported")
-        || has("not supported")
-        || has("unknown")
-        || has("unrecognized")
-        || has("unexpected")
-        || has("extra inputs")
-        || has("extra_forbidden")
-        || has("additional properties");
-    let thinking = ["reasoning_content", "reasoning_details", "reasoning"]
-        .into_iter()
-        .find(|f| has(f));
-    if let Some(field) = thinking
-        && !unknown
-        && (has("must be passed back") || has("missing"))
-    {
-        return Some(Adapt::AddMessageField(field.to_string()));
-    }
-    if has("max_completion_tokens") && has("max_tokens") && unknown {
-        return Some(Adapt::RenameMaxTokens);
-    }
-    if has("tool_choice") && (unknown || has("does not support")) {
-        return Some(Adapt::DropField("tool_choice".to_string()));
-    }
-    if let Some(path) = field(said, words, unknown) {
-        let name = path.rsplit(['.', ']']).next().unwrap_or(&path).to_string();
-        let of_message = path.contains("messages")
-            || name == "reasoning_content"
-            || find(words, b"'messages.").is_some()
-            || find(words, b"messages[").is_some();
-        return Some(if of_message {
-            Adapt::StripMessageField(name)
-        } else {
-            Adapt::DropField(name)
-        });
-    }
-    if has("max_tokens") || has("max_completion_tokens") || has("max_new_tokens") {
-        // "supports at most 16384", "less than or equal to `8192`", "the valid range of max_tokens is [1, 8192]".
-        let most = [
-            b"at most ".as_slice(),
-            b"less than or equal to ",
-            b"maximum value of ",
-            b"maximum is ",
-            b"must be <= ",
-            b"cannot exceed ",
-            b"[1, ",
-        ];
-        let most = most.iter().find_map(|needle| number_after(words, needle));
-        if let Some(most) = most.filter(|&n| n > 0) {
-            return Some(Adapt::MaxTokens(most));
-        }
-    }
-    if has("temperature") && (unknown || has("only 1 is allowed") || has("does not support")) {
-        return Some(Adapt::DropField("temperature".to_string()));
-    }
-    let hollow = [
-        "must not be empty",
-        "cannot be empty",
-        "content is empty",
-        "non-empty content",
-    ];
-    if has("content") && hollow.iter().any(|h| has(h)) {
-        return Some(Adapt::NullContent);
-    }
-    None
-}
-
-/// The path of the field the server does not know, as it spells it.
-fn field(said: &Said, words: &[u8], unknown: bool) -> Option<String> {
-    let in_name = |b: &u8| b.is_ascii_alphanumeric() || b"_.[]-".contains(b);
-    let name_at = |at: usize| {
-        let rest = said.text.get(at..)?;
-        let start = rest
-            .iter()
-            .take(3)
-            .take_while(|b| b" :'\"`(".contains(b))
-            .count();
-        let n = rest[start..].iter().take_while(|b| in_name(b)).count();
-        let name = std::str::from_utf8(&rest[start..start + n]).ok()?;
-        let name = name.trim_end_matches(['.', '-']);
-        (!name.is_empty()).then(|| name.to_string())
-    };
-    // `body.messages.3.assistant.reasoning_content: Extra inputs are not permitted`
-    if let Some(at) = find(words, b": extra inputs") {
-        let before = said.text.get(..at)?;
-        let n = before.iter().rev().take_while(|b| in_name(b)).count();
-        return Some(String::from_utf8_lossy(&before[at - n..]).into_owned());
-    }
-    for needle in UNKNOWN_FIELD {
-        let Some(at) = find(words, needle.as_bytes()) else {
-            continue;
+    fn http(status: u16, body: &str) -> Failure {
+        let head = Head {
+            status,
+            headers: vec![("content-type".into(), "application/json".into())],
         };
-        if needle != "property " || unknown {
-            return name_at(at + needle.len());
+        classify(&head, body.as_bytes())
+    }
+
+    fn said(message: &str) -> String {
+        let mut body = b"{\"error\":{\"message\":".to_vec();
+        crate::json::write::push_string(&mut body, message.as_bytes());
+        body.extend_from_slice(b"}}");
+        String::from_utf8(body).unwrap()
+    }
+
+    #[test]
+    fn status_alone() {
+        use Class::*;
+        let cases = [
+            (301, Fatal),
+            (400, Context),
+            (401, Auth),
+            (402, Billing),
+            (403, Auth),
+            (404, Fatal),
+            (405, Fatal),
+            (408, Transient),
+            (409, Transient),
+            (413, Context),
+            (418, Fatal),
+            (422, Fatal),
+            (425, Transient),
+            (429, RateLimit),
+            (498, Transient),
+            (500, Transient),
+            (502, Transient),
+            (503, Transient),
+            (504, Transient),
+            (520, Transient),
+            (524, Transient),
+            (529, Transient),
+            (599, Transient),
+        ];
+        for (status, class) in cases {
+            let failure = http(status, "");
+            assert_eq!(failure.class, class, "{status}");
+            assert!(
+                failure.message.contains(&status.to_string()),
+                "{}",
+                failure.message
+            );
+            assert_eq!((failure.status, failure.stage), (status, Stage::Status));
+        }
+        // A transport that can't show a body says nothing by an empty one.
+        let mute = Head {
+            status: 400,
+            headers: Vec::new(),
+        };
+        assert_eq!(classify(&mute, b"").class, Fatal);
+    }
+
+    #[test]
+    fn context_windows_of_all_servers() {
+        for text in [
+            "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.",
+            "This endpoint's maximum context length is 131072 tokens. However, you requested about 140000 tokens.",
+            "The input (40000 tokens) is longer than the model's context length (32768 tokens).",
+            "the request exceeds the available context size, try increasing it",
+            "Trying to keep the first 5000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens",
+            "The input token count (1100000) exceeds the maximum number of tokens allowed (1048576).",
+            "Prompt contains 40000 tokens, too large for model with 32768 maximum context length",
+            "Please reduce the length of the messages or completion.",
+            "This model's maximum prompt length is 131072 but the request contains 140000 tokens.",
+            "Your request exceeded model token limit: 262144",
+            "Input token length too long",
+            "invalid params, context window exceeds limit",
+            "prompt is too long: 210000 tokens > 200000 maximum",
+            "input length and `max_tokens` exceed context limit: 199900 + 32768 > 200000",
+        ] {
+            for status in [400, 422, 500] {
+                assert_eq!(
+                    http(status, &said(text)).class,
+                    Class::Context,
+                    "{status} {text}"
+                );
+            }
+        }
+        for code in [
+            "context_length_exceeded",
+            "tokens_too_long",
+            "1261",
+            "exceed_context_size_error",
+        ] {
+            let body = format!("{{\"error\":{{\"code\":\"{code}\",\"message\":\"no\"}}}}");
+            assert_eq!(http(400, &body).class, Class::Context, "{code}");
+        }
+        assert_eq!(
+            http(429, &said("Too many tokens, please wait")).class,
+            Class::RateLimit
+        );
+        assert_eq!(
+            http(400, &said("Too many requests in your context")).class,
+            Class::RateLimit
+        );
+    }
+
+    #[test]
+    fn money_and_keys() {
+        use Class::*;
+        let cases = [
+            (402, "Insufficient Balance", Billing),
+            (
+                429,
+                "You exceeded your current quota, please check your plan and billing details.",
+                Billing,
+            ),
+            (
+                403,
+                "You've reached your usage limit for this billing cycle.",
+                Billing,
+            ),
+            (
+                403,
+                "The request was blocked: data_inspection_failed",
+                Fatal,
+            ),
+            (403, "Forbidden", Auth),
+            (
+                400,
+                "Your credit balance is too low to access the API",
+                Billing,
+            ),
+            (401, "No credits", Billing),
+            (401, "bad key", Auth),
+            (400, "API key not valid. Please pass a valid API key.", Auth),
+            (429, "Rate limit reached, try again in 4.77s", RateLimit),
+            (500, "internal error", Transient),
+            (500, "Jinja Exception: roles must alternate", Fatal),
+            (
+                400,
+                "registry.ollama.ai/library/x:1b does not support tools",
+                Fatal,
+            ),
+        ];
+        for (status, text, class) in cases {
+            assert_eq!(http(status, &said(text)).class, class, "{status} {text}");
+        }
+        for (code, class) in [
+            ("1113", Billing),
+            ("1310", Billing),
+            ("1302", RateLimit),
+            ("rate_limit_exceeded", RateLimit),
+        ] {
+            let body = format!("{{\"error\":{{\"code\":\"{code}\",\"message\":\"no\"}}}}");
+            assert_eq!(http(429, &body).class, class, "{code}");
+        }
+        assert_eq!(
+            http(429, &said("try again in 4.77s")).retry_after,
+            Some(4770)
+        );
+        let mut head = Head {
+            status: 402,
+            headers: vec![("retry-after".into(), "3".into())],
+        };
+        let failure = classify(&head, b"");
+        assert_eq!(
+            (failure.class, failure.retry_after),
+            (RateLimit, Some(3000))
+        );
+        head.status = 413;
+        let over = said("tokens per minute (TPM): Limit 8000, Requested 31500, please");
+        assert_eq!(classify(&head, over.as_bytes()).class, Context);
+        let under = said(
+            "tokens per minute (TPM): Limit 8000, Used 7000, Requested 1500, please try again in 4s",
+        );
+        assert_eq!(http(429, &under).class, RateLimit);
+    }
+
+    #[test]
+    fn errors_inside_a_reply() {
+        use Class::*;
+        let cases = [
+            (r#"{"error":{"code":502,"message":"x"}}"#, Transient, 502),
+            (r#"{"error":{"code":"429","message":"x"}}"#, RateLimit, 429),
+            (
+                r#"{"error":{"message":"Overloaded","type":"overloaded_error"}}"#,
+                Transient,
+                0,
+            ),
+            (
+                r#"{"error":{"message":"x","type":"server_error"}}"#,
+                Transient,
+                0,
+            ),
+            (
+                r#"{"error":{"message":"x","type":"rate_limit_error"}}"#,
+                RateLimit,
+                0,
+            ),
+            (
+                r#"{"error":{"message":"x","type":"authentication_error"}}"#,
+                Auth,
+                0,
+            ),
+            (
+                r#"{"error":{"message":"x","code":"insufficient_quota"}}"#,
+                Billing,
+                0,
+            ),
+            (r#"{"error":"prompt is too long"}"#, Context, 0),
+            (r#"{"error":"model not found"}"#, Fatal, 0),
+            ("upstream connect error", Transient, 0),
+            ("\"plain\"", Fatal, 0),
+            ("", Fatal, 0),
+        ];
+        for (text, class, status) in cases {
+            let failure = from_error_text(text.as_bytes());
+            assert_eq!((failure.class, failure.status), (class, status), "{text}");
+            assert_eq!(failure.stage, Stage::Body);
         }
     }
-    said.param.clone().filter(|p| unknown && !p.is_empty())
+
+    #[test]
+    fn messages_are_one_line_without_keys() {
+        let failure = http(
+            401,
+            &said("Incorrect key\nsk-abcdef0123456789 given,\tBearer xyz"),
+        );
+        assert_eq!(
+            failure.message,
+            "HTTP 401: Incorrect key sk-… given, Bearer …"
+        );
+        let page = http(
+            502,
+            "<html><head><title>502 Bad Gateway</title></head></html>",
+        );
+        assert_eq!(
+            (page.class, page.message.as_str()),
+            (Class::Transient, "HTTP 502: HTML page \"502 Bad Gateway\"")
+        );
+        let event = http(
+            500,
+            "event: error\ndata: {\"error\":{\"message\":\"Context size has been exceeded.\"}}\n\n",
+        );
+        assert_eq!(event.class, Class::Context);
+        let odd = http(400, "{\"strange\":[1,2]}");
+        assert_eq!(odd.message, "HTTP 400: {\"strange\":[1,2]}");
+    }
 }

@@ -161,8 +161,9 @@ impl<'a> Tag<'a> {
     /// The name in either spelling: `<invoke name="x">`, `<function=x>`.
     fn named(&self) -> Option<String> {
         let name = self.attribute("").or_else(|| self.attribute("name"))?;
-        let name = std::str::from_utf8(name).ok()?.trim_matches('"');
-        (!name.is_empty()).then(|| name.to_string())
+        let name = name.strip_prefix(b"\"").unwrap_or(name);
+        let name = name.strip_suffix(b"\"").unwrap_or(name);
+        (!name.is_empty()).then(|| String::from_utf8(name.to_vec()).ok())?
     }
 }
 
@@ -296,7 +297,7 @@ fn parameters(text: &[u8]) -> Option<(Vec<u8>, usize)> {
             let open = self::tag(after).filter(|t| t.name == b"arg_value" && !t.close)?;
             let (value, after) = until(&after[open.len..], b"arg_value")?;
             rest = after;
-            (std::str::from_utf8(key).ok()?.trim().to_string(), value)
+            (String::from_utf8(key.trim_ascii().to_vec()).ok()?, value)
         } else if tag.name == b"parameter" {
             let (mut value, after) = until(rest, b"parameter")?;
             rest = after;

@@ -1,14 +1,16 @@
 //! The provider: a conversation in, a [`Reply`] or a [`Failure`] out, over whatever transport the URL and the device
 //! allow. Nothing above this module knows which one ran or how the server spelled its answer.
 
+mod adapt;
 pub mod attempt;
-pub mod calls;
+mod calls;
 pub mod client;
-pub mod content;
+mod content;
+mod ending;
 pub mod endpoint;
 pub mod failure;
 pub mod keys;
-pub mod leak;
+mod leak;
 pub mod memory;
 pub mod messages;
 pub mod models;
@@ -19,6 +21,7 @@ pub mod sse;
 pub mod transport;
 pub mod url;
 mod wait;
+mod words;
 
 /// One tool call of a reply.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
@@ -47,7 +50,8 @@ pub struct Usage {
     pub cached: u64,
 }
 
-/// Why a reply ended, normalised: a reply with calls ends with `ToolCalls` whatever the server said.
+/// Why a reply ended, normalised: a reply with calls ends with `ToolCalls` whatever the server said, except at a limit or
+/// a filter, when none of its calls may run and each has a fault.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Finish {
     /// The model was done.

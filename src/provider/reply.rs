@@ -3,6 +3,7 @@
 
 use super::calls::{Calls, Scan};
 use super::content::Content;
+use super::ending::{End, count};
 use super::leak::Verdict;
 use super::sse::{Event, Parser};
 use super::transport::{self, Head};
@@ -29,58 +30,6 @@ enum Mode {
     /// The status is not 2xx.
     Refused,
 }
-
-/// How the server said it ended.
-#[derive(Clone, PartialEq, Eq)]
-enum End {
-    Normal(Finish),
-    /// A finish reason that stands for a failure.
-    Failed(Class, String),
-}
-
-/// Finish reasons, lower case with `_`; what isn't here is a normal stop.
-const FINISHES: [(&str, Finish); 14] = [
-    ("tool_calls", Finish::ToolCalls),
-    ("function_call", Finish::ToolCalls),
-    ("length", Finish::Length),
-    ("max_tokens", Finish::Length),
-    ("max_output_tokens", Finish::Length),
-    ("model_length", Finish::Length),
-    ("content_filter", Finish::ContentFilter),
-    ("content_filtered", Finish::ContentFilter),
-    ("sensitive", Finish::ContentFilter),
-    ("safety", Finish::ContentFilter),
-    ("recitation", Finish::ContentFilter),
-    ("prohibited_content", Finish::ContentFilter),
-    ("blocklist", Finish::ContentFilter),
-    ("refusal", Finish::ContentFilter),
-];
-
-/// Finish reasons that are failures.
-const FAILED: [(&str, Class); 9] = [
-    ("error", Class::Transient),
-    ("abort", Class::Transient),
-    ("network_error", Class::Transient),
-    ("insufficient_system_resource", Class::Transient),
-    ("malformed_function_call", Class::Transient),
-    ("malformed_tool_call", Class::Transient),
-    ("function_call_filter", Class::Transient),
-    ("model_context_window_exceeded", Class::Context),
-    ("context_length_exceeded", Class::Context),
-];
-
-/// Where servers put the token counts: ours (prompt, completion, cached), the outer name or empty, the name.
-const COUNTS: [(u8, &str, &str); 9] = [
-    (0, "", "prompt_tokens"),
-    (0, "", "input_tokens"),
-    (1, "", "completion_tokens"),
-    (1, "", "output_tokens"),
-    (2, "", "prompt_cache_hit_tokens"),
-    (2, "", "cached_tokens"),
-    (2, "", "cache_read_input_tokens"),
-    (2, "input_tokens_details", "cached_tokens"),
-    (2, "prompt_tokens_details", "cached_tokens"),
-];
 
 /// Assembles one reply from the pieces a transport delivers.
 pub struct Assembler {
@@ -261,7 +210,7 @@ impl Assembler {
     }
 
     fn failure_is_syntax(&self) -> bool {
-        let syntax = |f: &Failure| f.class == Class::Transient && f.message.contains(NOT_JSON);
+        let syntax = |f: &Failure| f.class == Class::Transient && f.message.starts_with(NOT_JSON);
         self.failure.as_ref().is_some_and(syntax)
     }
 
@@ -416,11 +365,11 @@ impl Assembler {
                 b"error" => failed |= failure::is_error(v),
                 b"object" | b"type" => failed |= v.text().is_some_and(|t| t.is("error")),
                 b"choices" => choices = Some(v),
-                b"usage" => self.count(v),
+                b"usage" => count(&mut self.usage, v),
                 b"data" | b"result" | b"response" if v.kind() == Kind::Object => inner = Some(v),
                 b"x_groq" => {
                     if let Some(usage) = v.get("usage") {
-                        self.count(usage);
+                        count(&mut self.usage, usage);
                     }
                 }
                 b"detail" | b"errors" => (text, mark) = (true, true),
@@ -457,7 +406,7 @@ impl Assembler {
                 b"delta" if v.kind() == Kind::Object => delta = Some(v),
                 b"message" if v.kind() == Kind::Object => message = Some(v),
                 b"text" => text = v.text(),
-                b"usage" => self.count(v),
+                b"usage" => count(&mut self.usage, v),
                 b"finish_reason" if v.raw() != b"\"\"" => finish = Some(v),
                 _ => {}
             }
@@ -485,18 +434,9 @@ impl Assembler {
     }
 
     fn ended(&mut self, reason: Value) {
-        let text = reason.string().unwrap_or_default();
-        let name = text.to_ascii_lowercase().replace('-', "_");
-        let end = match FAILED.iter().find(|(n, _)| *n == name) {
-            Some((_, class)) => End::Failed(*class, text),
-            None => {
-                let known = FINISHES.iter().find(|(n, _)| *n == name);
-                End::Normal(known.map_or(Finish::Stop, |(_, f)| *f))
-            }
-        };
+        let end = End::read(reason);
         // Of two finish chunks the one that says more counts.
-        let says_nothing = matches!(end, End::Normal(Finish::Stop | Finish::ToolCalls));
-        if self.end.is_none() || !says_nothing {
+        if self.end.is_none() || !end.is_plain() {
             self.end = Some(end);
         }
     }
@@ -601,32 +541,6 @@ impl Assembler {
         if let Some(new @ [_, ..]) = self.reasoning.out.get(before..) {
             on(Delta::Reasoning(new));
         }
-    }
-
-    /// Token counts: running totals, the last one counts.
-    fn count(&mut self, usage: Value) {
-        if usage.kind() != Kind::Object {
-            return;
-        }
-        let mut counts = [None; 3];
-        for (which, outer, name) in COUNTS {
-            let holder = if outer.is_empty() {
-                Some(usage)
-            } else {
-                usage.get(outer)
-            };
-            let count = holder.and_then(|h| h.get_u64(name));
-            if let Some(slot) = counts.get_mut(usize::from(which)) {
-                *slot = count.or(*slot);
-            }
-        }
-        if counts == [None; 3] {
-            return;
-        }
-        let total = self.usage.get_or_insert_default();
-        total.prompt = counts[0].unwrap_or(total.prompt);
-        total.completion = counts[1].unwrap_or(total.completion);
-        total.cached = counts[2].unwrap_or(total.cached);
     }
 }
 

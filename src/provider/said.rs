@@ -166,6 +166,20 @@ pub fn find(text: &[u8], needle: &[u8]) -> Option<usize> {
     text.windows(needle.len()).position(|w| w == needle)
 }
 
+/// Whether one of `words` (separated by `|`) stands in `text`.
+pub fn any(text: &[u8], words: &str) -> bool {
+    let mut words = words.as_bytes().split(|&b| b == b'|');
+    words.any(|word| find(text, word).is_some())
+}
+
+/// Whether `text` is one of `words` (separated by `|`).
+pub fn is_one(text: &[u8], words: &str) -> bool {
+    words
+        .as_bytes()
+        .split(|&b| b == b'|')
+        .any(|word| word == text)
+}
+
 /// The title of a page.
 pub fn title(page: &[u8]) -> Option<Vec<u8>> {
     let page = &page[..page.len().min(MAX_TEXT)];

@@ -1,8 +1,8 @@
 //! Server-sent events: bytes → events, however the reads are cut. Source: WHATWG HTML, §9.2 "Server-sent events".
 //!
-//! More lenient than the standard in two points: what the last line holds is an event even when the stream ends without
-//! the empty line behind it, and a field `error` (old llama.cpp) is reported. `id` and `retry` are not: nothing here
-//! reconnects.
+//! More lenient than the standard in three points: what the last line holds is an event even when the stream ends without
+//! the empty line behind it; a `data` line that begins another JSON document begins another event, since some servers
+//! forget the empty line; and a field `error` (old llama.cpp) is reported. `id` and `retry` are not: nothing here reconnects.
 
 /// The largest event accepted, in bytes. A chunk of a chat is some hundred; a whole reply in one event some thousand.
 pub const MAX_EVENT: usize = 8 << 20;
@@ -108,6 +108,10 @@ impl Parser {
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match field {
             b"data" => {
+                let next = matches!(value.first(), Some(b'{' | b'['));
+                if next && self.data.ends_with(b"}") && !self.dispatch(on) {
+                    return false;
+                }
                 if std::mem::replace(&mut self.has_data, true) {
                     self.data.push(b'\n');
                 }
@@ -158,7 +162,15 @@ mod tests {
 
     #[test]
     fn streams_cut_anywhere() {
-        let cases: [(&[u8], &[&str]); 15] = [
+        let cases: [(&[u8], &[&str]); 17] = [
+            (
+                b"data: {}\ndata: {1}\ndata: [DONE]\n",
+                &["|{}|", "|{1}|", "|[DONE]|"],
+            ),
+            (
+                b"data: {\ndata: {}\ndata: ,{}\ndata: }\n\n",
+                &["|{\n{}\n,{}\n}|"],
+            ),
             (b"data: a\n\ndata: b\n\n", &["|a|", "|b|"]),
             (b"data:a\r\n\r\ndata:  b\r\n\r\n", &["|a|", "| b|"]),
             (b"data: a\r\rdata: b\r\r", &["|a|", "|b|"]),

@@ -26,7 +26,7 @@ pub fn asked(head: &Head, body: &[u8], limited: bool) -> Option<u64> {
 /// The value of a header field, trimmed.
 pub fn header<'a>(head: &'a Head, name: &str) -> Option<&'a str> {
     let found = head.headers.iter().find(|(n, _)| n == name)?;
-    Some(found.1.trim())
+    Some(found.1.trim_ascii())
 }
 
 fn by_header(head: &Head, value: &str) -> Option<u64> {
@@ -90,14 +90,14 @@ fn duration(text: &[u8]) -> Option<u64> {
 fn reset(head: &Head) -> Option<u64> {
     let mut longest = None;
     for (name, value) in &head.headers {
-        let Some(at) = name.find("ratelimit-reset") else {
+        let Some(at) = super::said::find(name.as_bytes(), b"ratelimit-reset") else {
             continue;
         };
         let left = [&name[..at], "ratelimit-remaining", &name[at + 15..]].concat();
         if header(head, &left).is_some_and(|v| v != "0") {
             continue;
         }
-        let Some(mut ms) = duration(value.trim().as_bytes()) else {
+        let Some(mut ms) = duration(value.trim_ascii().as_bytes()) else {
             continue;
         };
         // Large numbers are points in time, in seconds or ms since 1970.
@@ -116,20 +116,16 @@ fn reset(head: &Head) -> Option<u64> {
 
 /// `Sun, 06 Nov 1994 08:49:37 GMT` as seconds since 1970 (RFC 9110 §5.6.7).
 fn date(text: &str) -> Option<u64> {
-    let mut words = text
-        .split([' ', ':', '-'])
-        .filter(|w| !w.is_empty())
-        .skip(1);
-    let number = |words: &mut dyn Iterator<Item = &str>| words.next()?.parse::<u64>().ok();
-    let day = number(&mut words)?;
-    let month = words.next()?.get(..3)?;
-    let month = "JanFebMarAprMayJunJulAugSepOctNovDec".find(month)? as u64 / 3;
-    let year = number(&mut words)?;
-    let clock = [
-        number(&mut words)?,
-        number(&mut words)?,
-        number(&mut words)?,
-    ];
+    let text = text.as_bytes();
+    let mut words = text.split(|b| b" :-".contains(b)).filter(|w| !w.is_empty());
+    words.next()?;
+    let mut next = || words.next();
+    let number = |word: Option<&[u8]>| decimal(word?, 0);
+    let day = number(next())?;
+    let month = next()?.get(..3)?;
+    let month = super::said::find(b"JanFebMarAprMayJunJulAugSepOctNovDec", month)? as u64 / 3;
+    let year = number(next())?;
+    let clock = [number(next())?, number(next())?, number(next())?];
     if !(1970..=9999).contains(&year) || !(1..=31).contains(&day) || clock.iter().any(|&n| n > 60) {
         return None;
     }
@@ -199,7 +195,8 @@ mod tests {
     #[test]
     fn the_most_exact_spelling_counts() {
         let date = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
-        let cases: [(&[(&str, &str)], &str, Option<u64>); 11] = [
+        type Fields<'a> = &'a [(&'a str, &'a str)];
+        let cases: [(Fields, &str, Option<u64>); 11] = [
             (&[("retry-after", "7")], "", Some(7000)),
             (&[("retry-after", " 1.5 ")], "", Some(1500)),
             (
