@@ -1,7 +1,7 @@
 //! The client: one conversation in, one reply out, through every retry, key, adaptation and fallback that the class of a
 //! failure calls for. Nothing of a failed attempt is kept but what it taught about the endpoint.
 //!
-//! Refused on purpose: endless patience. A wait the server wants longer than [`LONGEST_WAIT`] is told, not waited for.
+//! Refused on purpose: endless patience. A wait of more than a minute that the server wants is told, not waited for.
 
 use super::attempt::{Device, Eyes, Io, Run, dec, duration, explain};
 use super::endpoint::{self, ADD_V1, NO_STREAM, PATH_V1, Rules};
