@@ -17,6 +17,8 @@ const OTHER: u8 = 1;
 const WORD: u8 = 2;
 /// In a state's flags: a match ended before the byte that led here.
 const MATCH: u8 = 4;
+/// In a state's flags: no match yet, so that one may start at every byte, less preferred than those under way.
+const SEARCH: u8 = 8;
 /// In a transition: look at the state, it has a match or is a dead end.
 const SPECIAL: u16 = 0x8000;
 
@@ -27,8 +29,12 @@ struct State {
     len: u16,
     /// The next state with the same hash.
     chain: u16,
-    /// The kind of the byte before, and MATCH.
+    /// The kind of the byte before, MATCH, SEARCH.
     flags: u8,
+}
+
+fn is_word(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || b == b'_'
 }
 
 /// An automaton.
@@ -57,18 +63,13 @@ impl Dfa {
     /// An automaton without any states yet.
     pub fn new(prog: Prog) -> Self {
         let mut starts = [false; 257];
-        let word: &[(u8, u8)] = match prog.words {
-            true => &[(b'0', b'9'), (b'A', b'Z'), (b'_', b'_'), (b'a', b'z')],
-            false => &[],
-        };
-        let ranges = prog.edges.iter().map(|e| (e.lo, e.hi));
-        for (lo, hi) in ranges.chain(word.iter().copied()) {
-            starts[usize::from(lo)] = true;
-            starts[usize::from(hi) + 1] = true;
+        for edge in &prog.edges {
+            starts[usize::from(edge.lo)] = true;
+            starts[usize::from(edge.hi) + 1] = true;
         }
         let (mut classes, mut samples) = ([0; 256], vec![0]);
-        for b in 0..=255 {
-            if b > 0 && starts[usize::from(b)] {
+        for b in 1..=255 {
+            if starts[usize::from(b)] || prog.words && is_word(b) != is_word(b - 1) {
                 samples.push(b);
             }
             classes[usize::from(b)] = (samples.len() - 1) as u8;
@@ -97,9 +98,13 @@ impl Dfa {
         let back = usize::from(self.prog.reverse);
         let delta = if back == 1 { usize::MAX } else { 1 };
         let behind = hay.get(from.wrapping_sub(1 - back));
+        let search = match self.prog.reverse {
+            true => 0,
+            false => SEARCH,
+        };
         self.next.clear();
         self.next.push(self.prog.entry);
-        let mut state = self.intern(self.kind(behind.copied())).0;
+        let mut state = self.intern(self.kind(behind.copied()) | search).0;
         let stride = self.samples.len() + 1;
         let (mut at, mut found) = (from, None);
         loop {
@@ -136,7 +141,7 @@ impl Dfa {
     fn kind(&self, b: Option<u8>) -> u8 {
         match b {
             None if self.prog.looks => EDGE,
-            Some(b) if self.prog.words && (b.is_ascii_alphanumeric() || b == b'_') => WORD,
+            Some(b) if self.prog.words && is_word(b) => WORD,
             _ => OTHER,
         }
     }
@@ -148,11 +153,11 @@ impl Dfa {
         let &State {
             off, len, flags, ..
         } = &self.states[usize::from(state)];
-        let behind = flags & !MATCH;
+        let (behind, search) = (flags & 3, flags & SEARCH);
         self.next.clear();
         self.stack.clear();
         self.marks.fill(0);
-        let mut matched = 0;
+        let mut after = ahead | search;
         'list: for i in off as usize..off as usize + usize::from(len) {
             self.stack.push(self.lists[i]);
             while let Some(at) = self.stack.pop() {
@@ -187,8 +192,8 @@ impl Dfa {
                         }
                     }
                     Inst::Match => {
-                        matched = MATCH;
-                        // Whatever comes later in the list is less preferred.
+                        after = ahead | MATCH;
+                        // Whatever comes later in the list is less preferred; backwards, the longest is wanted.
                         if !self.prog.reverse {
                             break 'list;
                         }
@@ -196,7 +201,11 @@ impl Dfa {
                 }
             }
         }
-        let (to, kept) = self.intern(ahead | matched);
+        let entry = self.prog.entry;
+        if after & SEARCH != 0 && byte.is_some() && self.marks[usize::from(entry)] & 2 == 0 {
+            self.next.push(entry);
+        }
+        let (to, kept) = self.intern(after);
         if kept {
             let stride = self.samples.len() + 1;
             self.table[usize::from(state) * stride + class] = to;

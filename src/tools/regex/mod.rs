@@ -1,9 +1,9 @@
 //! Regular expressions in time linear in the haystack, whatever the pattern.
 //!
 //! Literals, `.`, classes (`[a-z]`, `[^…]`, `[[:alpha:]]`), `\d \w \s \D \W \S`, `^ $ \b \B \A \z`, groups `(…)` and
-//! `(?:…)`, alternation, greedy and lazy `* + ? {m} {m,} {m,n}`, `\n \t \r \f \v \x1b \x{20ac} \u20ac`, `(?i)` at the
+//! `(?:…)`, alternation, greedy and lazy `* + ? {m} {m,} {m,n}`, `\n \t \r \f \v`, `(?i)` at the
 //! start. A `{` that opens no repetition is itself, so is a `[` in a class and a `]` or `}` elsewhere. Anything else is
-//! an error that names it: look-around, back-references, named groups, other flags, possessive quantifiers, `\p{…}`.
+//! an error that names it: look-around, back-references, named groups, other flags, possessive quantifiers, `\p{…}`, `\x1b`.
 //!
 //! Haystacks are bytes. `.` and classes match whole characters in UTF-8, never an invalid byte; `.` does not match a
 //! newline. `^` and `$` match at the ends of the haystack only. `\d \w \s \b` and the POSIX classes know ASCII only.
@@ -157,7 +157,8 @@ mod tests {
 
     #[test]
     fn spans() {
-        let table: &[(&str, &[u8], &[(usize, usize)])] = &[
+        type Row<'a> = (&'a str, &'a [u8], &'a [(usize, usize)]);
+        let table: &[Row] = &[
             ("b", b"abcb", &[(1, 2), (3, 4)]),
             ("", b"ab", &[(0, 0), (1, 1), (2, 2)]),
             ("sam|samwise", b"samwise", &[(0, 3)]),
@@ -183,11 +184,7 @@ mod tests {
             (r"[]a]+[^]a]", b"]a]b", &[(0, 4)]),
             (r"[a-]+[[]", b"-a[", &[(0, 3)]),
             (r"[[:alpha:]_]+[[:^digit:][:punct:]]", b"1a_b;", &[(1, 5)]),
-            (
-                r"\x41\x{20ac}\u20ac\.\-\/\n",
-                "A€€.-/\n".as_bytes(),
-                &[(0, 11)],
-            ),
+            (r"\.\-\/\n\t\r", b".-/\n\t\r", &[(0, 6)]),
             ("fn main() {", b"", &[]),
             (r"main\(\) {", b"fn main() {", &[(3, 11)]),
             ("a{,2}{b}{1,2,3}", b"a{,2}{b}{1,2,3}", &[(0, 15)]),
@@ -243,12 +240,9 @@ mod tests {
             ("[z-a]", "z-a in a class is not a range"),
             (r"[a-\d]", r"a-\d in a class is not a range"),
             (r"[\b]", r"\b \B \A \z mean nothing inside a class"),
-            ("[[:word:]]", "class [:word:] is not supported"),
+            ("[[:word:]]", "[[: opens no known class"),
             ("a\\", "\\ at the end"),
-            (r"\xZZ", r"\x and \u need"),
-            (r"\x{110000}", r"\x and \u need"),
-            (r"\ud800", r"\x and \u need"),
-            (r"\x{", r"\x and \u need"),
+            (r"\x41", r"escape \x is not supported"),
             (&long, "longer than 8192 bytes"),
             (&deep, "nested more than 100 deep"),
             (&many, "too large"),

@@ -8,6 +8,8 @@ const MAX_DEPTH: u32 = 100;
 const MAX_PATTERN: usize = 8192;
 /// The last code point.
 const LAST: u32 = 0x10_FFFF;
+/// A range without characters. What a complement leaves over at the ends is like this, not removed.
+const EMPTY: (u32, u32) = (1, 0);
 /// `max` of a repetition without an upper bound.
 pub const UNBOUNDED: u32 = u32::MAX;
 
@@ -56,14 +58,14 @@ pub enum Node {
 pub struct Tree {
     /// The whole pattern.
     pub root: Node,
-    /// Ranges of code points, inclusive; those of one class are sorted and apart.
+    /// Ranges of code points, inclusive, sorted in each class. One with its ends the wrong way round is empty.
     pub ranges: Vec<(u32, u32)>,
 }
 
 /// Reads `pattern`. The error names the construct that is wrong or not supported.
 pub fn parse(pattern: &str, ignore_case: bool) -> Result<Tree, String> {
     if pattern.len() > MAX_PATTERN {
-        return Err(format!("the pattern is longer than {MAX_PATTERN} bytes"));
+        return Err("the pattern is longer than 8192 bytes".into());
     }
     let rest = pattern.strip_prefix("(?i)");
     let mut parser = Parser {
@@ -156,9 +158,15 @@ const REFUSED: [(&str, &str); 9] = [
     ("?<", "named group"),
 ];
 
+/// An error of three parts.
+fn say(a: &str, b: &str, c: &str) -> String {
+    [a, b, c].concat()
+}
+
 impl Parser<'_> {
-    fn peek(&self) -> Option<char> {
-        self.rest.chars().next()
+    /// The next byte, 0 at the end. All syntax is ASCII.
+    fn peek(&self) -> u8 {
+        self.rest.as_bytes().first().copied().unwrap_or(0)
     }
 
     fn bump(&mut self) -> Option<char> {
@@ -166,6 +174,11 @@ impl Parser<'_> {
         let c = chars.next();
         self.rest = chars.as_str();
         c
+    }
+
+    /// What has been taken of `from`, an earlier `rest`.
+    fn since<'b>(&self, from: &'b str) -> &'b str {
+        from.get(..from.len() - self.rest.len()).unwrap_or("")
     }
 
     fn eat(&mut self, text: &str) -> bool {
@@ -182,7 +195,7 @@ impl Parser<'_> {
         let mut branches = Vec::new();
         loop {
             let mut items = Vec::new();
-            while !matches!(self.peek(), None | Some('|' | ')')) {
+            while !self.rest.is_empty() && !matches!(self.peek(), b'|' | b')') {
                 items.push(self.repeated()?);
             }
             branches.push(Node::Cat(items));
@@ -196,10 +209,7 @@ impl Parser<'_> {
     fn repeated(&mut self) -> Result<Node, String> {
         let from = self.rest;
         if self.quantifier()?.is_some() {
-            return Err(format!(
-                "nothing to repeat before {}",
-                &from[..from.len() - self.rest.len()]
-            ));
+            return Err(say("nothing to repeat before ", self.since(from), ""));
         }
         let node = self.atom()?;
         let Some((min, max)) = self.quantifier()? else {
@@ -208,9 +218,10 @@ impl Parser<'_> {
         let greedy = !self.eat("?");
         let from = self.rest;
         if self.quantifier()?.is_some() {
-            return Err(format!(
-                "{} after a quantifier is not supported: group the repeated part as (?:…)",
-                &from[..from.len() - self.rest.len()]
+            return Err(say(
+                "",
+                self.since(from),
+                " after a quantifier is not supported: group the repeated part as (?:…)",
             ));
         }
         Ok(Node::Repeat {
@@ -223,43 +234,43 @@ impl Parser<'_> {
 
     /// Takes a quantifier, if one is next, and gives its bounds. A `{` that opens none is an ordinary character.
     fn quantifier(&mut self) -> Result<Option<(u32, u32)>, String> {
-        let bytes = self.rest.as_bytes();
-        let simple = match bytes.first() {
-            Some(b'*') => (0, UNBOUNDED),
-            Some(b'+') => (1, UNBOUNDED),
-            Some(b'?') => (0, 1),
-            Some(b'{') => return self.counted(),
-            _ => return Ok(None),
-        };
-        self.bump();
-        Ok(Some(simple))
-    }
-
-    fn counted(&mut self) -> Result<Option<(u32, u32)>, String> {
-        let (mut bounds, mut which, mut len) = ([None, None], 0, 1);
-        loop {
-            match self.rest.as_bytes().get(len) {
-                Some(&b @ b'0'..=b'9') => {
-                    let n: u32 = bounds[which].unwrap_or(0);
-                    bounds[which] = Some((n * 10 + u32::from(b - b'0')).min(MAX_COUNT + 1));
+        let (mut min, mut max, mut len) = (0, UNBOUNDED, 1);
+        match self.peek() {
+            b'*' => {}
+            b'+' => min = 1,
+            b'?' => max = 1,
+            b'{' => {
+                let (mut bounds, mut which) = ([UNBOUNDED; 2], 0);
+                loop {
+                    match self.rest.as_bytes().get(len) {
+                        Some(&b @ b'0'..=b'9') => {
+                            let n = match bounds[which] {
+                                UNBOUNDED => 0,
+                                n => n,
+                            };
+                            bounds[which] = (n * 10 + u32::from(b - b'0')).min(MAX_COUNT + 1);
+                        }
+                        Some(b',') if which == 0 => which = 1,
+                        Some(b'}') if bounds[0] != UNBOUNDED => break,
+                        _ => return Ok(None),
+                    }
+                    len += 1;
                 }
-                Some(b',') if which == 0 => which = 1,
-                Some(b'}') if bounds[0].is_some() => break,
-                _ => return Ok(None),
+                len += 1;
+                (min, max) = (bounds[0], bounds[which]);
             }
-            len += 1;
+            _ => return Ok(None),
         }
-        let text = &self.rest[..=len];
-        self.rest = &self.rest[len + 1..];
-        let min = bounds[0].unwrap_or(0);
-        let max = bounds[which].unwrap_or(UNBOUNDED);
-        if min > MAX_COUNT || max > MAX_COUNT && max != UNBOUNDED {
-            return Err(format!("{text} repeats more than {MAX_COUNT} times"));
-        }
-        if min > max {
-            return Err(format!("{text} has its bounds the wrong way round"));
-        }
-        Ok(Some((min, max)))
+        let (text, rest) = self.rest.split_at(len);
+        self.rest = rest;
+        let wrong = if min > MAX_COUNT || max == MAX_COUNT + 1 {
+            " repeats more than 1000 times"
+        } else if min > max {
+            " has its bounds the wrong way round"
+        } else {
+            return Ok(Some((min, max)));
+        };
+        Err(say(text, wrong, ""))
     }
 
     fn atom(&mut self) -> Result<Node, String> {
@@ -285,18 +296,22 @@ impl Parser<'_> {
     }
 
     fn group(&mut self) -> Result<Node, String> {
-        if self.rest.starts_with('?') && !self.eat("?:") {
+        if self.peek() == b'?' && !self.eat("?:") {
             let known = REFUSED.iter().find(|(p, _)| self.rest.starts_with(p));
             if let Some((prefix, name)) = known {
-                return Err(format!("{name} ({prefix} is not supported"));
+                return Err([name, " (", prefix, " is not supported"].concat());
             }
-            let shown: String = self.rest.chars().take(2).collect();
-            return Err(format!(
-                "({shown} is not supported: groups are ( and (?:, the only flag is (?i) at the very start"
+            let from = self.rest;
+            self.bump();
+            self.bump();
+            return Err(say(
+                "(",
+                self.since(from),
+                " is not supported: groups are ( and (?:, the only flag is (?i) at the very start",
             ));
         }
         if self.depth == MAX_DEPTH {
-            return Err(format!("groups are nested more than {MAX_DEPTH} deep"));
+            return Err("groups are nested more than 100 deep".into());
         }
         self.depth += 1;
         let node = self.alternation()?;
@@ -309,14 +324,15 @@ impl Parser<'_> {
 
     /// What follows a `\`.
     fn escape(&mut self) -> Result<Escape, String> {
+        let from = self.rest;
         let Some(c) = self.bump() else {
             return Err("\\ at the end escapes nothing; write \\\\ for the character".into());
         };
         let what = match c {
             'd' | 's' | 'w' | 'D' | 'S' | 'W' => {
-                let name = c.to_ascii_lowercase();
-                let set = SETS.iter().find(|(n, _)| n.starts_with(name));
-                self.push_set(set.map_or(b"", |s| s.1), c != name);
+                let lower = c as u8 | 0x20;
+                let set = SETS.iter().find(|s| s.0.as_bytes()[0] == lower);
+                self.push_set(set.map_or(b"", |s| s.1), c as u8 != lower);
                 return Ok(Escape::Set);
             }
             'b' => return Ok(Escape::Look(Look::Word)),
@@ -328,43 +344,18 @@ impl Parser<'_> {
             'r' => return Ok(Escape::Char(13)),
             'f' => return Ok(Escape::Char(12)),
             'v' => return Ok(Escape::Char(11)),
-            'x' => return self.hex(2),
-            'u' => return self.hex(4),
-            '1'..='9' | 'k' => "back-reference",
-            'p' | 'P' => "Unicode class",
+            '1'..='9' | 'k' => "back-reference \\",
+            'p' | 'P' => "Unicode class \\",
             // GNU's word boundaries, other dialects' plain characters: the meaning can't be told.
-            '<' | '>' => "word boundary",
-            '0' | 'a'..='z' | 'A'..='Z' => "escape",
+            '<' | '>' => "word boundary \\",
+            '0' | 'a'..='z' | 'A'..='Z' => "escape \\",
             c => return Ok(Escape::Char(c as u32)),
         };
         let hint = match c {
-            '<' | '>' => ": use \\b, or the character without \\",
-            _ => "",
+            '<' | '>' => " is not supported: use \\b, or the character without \\",
+            _ => " is not supported",
         };
-        Err(format!("{what} \\{c} is not supported{hint}"))
-    }
-
-    /// The number behind `\x` or `\u`: `digits` hexadecimal digits, or any number of them in braces.
-    fn hex(&mut self, digits: usize) -> Result<Escape, String> {
-        let braces = self.eat("{");
-        let (mut code, mut count) = (0, 0);
-        while let Some(d) = self.peek().and_then(|c| c.to_digit(16)) {
-            if count == digits && !braces {
-                break;
-            }
-            code = (code * 16 + d).min(LAST + 1);
-            count += 1;
-            self.bump();
-        }
-        let complete = if braces {
-            count > 0 && self.eat("}")
-        } else {
-            count == digits
-        };
-        if complete && char::from_u32(code).is_some() {
-            return Ok(Escape::Char(code));
-        }
-        Err("\\x and \\u need a character's number: \\x1b, \\u20ac or \\x{20ac}".into())
+        Err(say(what, self.since(from), hint))
     }
 
     fn class(&mut self) -> Result<Node, String> {
@@ -381,17 +372,15 @@ impl Parser<'_> {
                 continue;
             };
             let mut hi = lo;
-            if self.rest.starts_with('-') && !self.rest.starts_with("-]") {
+            if self.peek() == b'-' && !self.rest.starts_with("-]") {
                 self.bump();
-                let end = self.class_item()?;
-                match end {
-                    Some(end) if end >= lo => hi = end,
-                    _ => {
-                        let text = &from[..from.len() - self.rest.len()];
-                        return Err(format!(
-                            "{text} in a class is not a range from a lower to a higher character"
-                        ));
-                    }
+                hi = self.class_item()?.unwrap_or(0);
+                if hi < lo {
+                    return Err(say(
+                        self.since(from),
+                        " in a class is not a range from a lower to a higher character",
+                        "",
+                    ));
                 }
             }
             self.push(lo, hi);
@@ -409,26 +398,24 @@ impl Parser<'_> {
                 Escape::Set => Ok(None),
                 Escape::Look(_) => Err("\\b \\B \\A \\z mean nothing inside a class".into()),
             },
-            Some('[') if self.rest.starts_with(':') => self.posix(),
+            Some('[') if self.peek() == b':' => self.posix(),
             Some(c) => Ok(Some(c as u32)),
         }
     }
 
-    /// `[:name:]` inside a class, whose `[` is taken; a `[:` that isn't closed is a `[`.
+    /// `[:name:]` or `[:^name:]` inside a class, whose `[` is taken.
     fn posix(&mut self) -> Result<Option<u32>, String> {
-        let Some((name, rest)) = self.rest[1..].split_once(":]") else {
-            return Ok(Some('[' as u32));
-        };
-        if !name.bytes().all(|b| b.is_ascii_alphabetic() || b == b'^') {
-            return Ok(Some('[' as u32));
+        let inner = &self.rest[1..];
+        let plain = inner.strip_prefix('^');
+        for (name, set) in &SETS[3..] {
+            let rest = plain.unwrap_or(inner).strip_prefix(name);
+            if let Some(rest) = rest.and_then(|r| r.strip_prefix(":]")) {
+                self.rest = rest;
+                self.push_set(set, plain.is_some());
+                return Ok(None);
+            }
         }
-        let plain = name.strip_prefix('^');
-        let Some(set) = SETS[3..].iter().find(|s| s.0 == plain.unwrap_or(name)) else {
-            return Err(format!("class [:{name}:] is not supported"));
-        };
-        self.rest = rest;
-        self.push_set(set.1, plain.is_some());
-        Ok(None)
+        Err("[[: opens no known class like [[:alpha:]]; write \\[ for the character".into())
     }
 
     fn push(&mut self, lo: u32, hi: u32) {
@@ -480,15 +467,10 @@ impl Parser<'_> {
                 j -= 1;
             }
         }
-        let (end, mut kept, mut free) = (self.ranges.len(), mark, 0);
-        for i in mark..end {
+        let mut kept = mark;
+        for i in mark..self.ranges.len() {
             let (lo, hi) = self.ranges[i];
-            if negate {
-                if lo > free {
-                    self.push(free, lo - 1);
-                }
-                free = free.max(hi + 1);
-            } else if kept > mark && lo <= self.ranges[kept - 1].1 + 1 {
+            if kept > mark && lo <= self.ranges[kept - 1].1 + 1 {
                 let last = &mut self.ranges[kept - 1].1;
                 *last = hi.max(*last);
             } else {
@@ -496,13 +478,15 @@ impl Parser<'_> {
                 kept += 1;
             }
         }
+        self.ranges.truncate(kept);
         if negate {
-            if free <= LAST {
-                self.push(free, LAST);
+            let mut free = 0;
+            for range in &mut self.ranges[mark..] {
+                let (lo, hi) = *range;
+                *range = if lo == 0 { EMPTY } else { (free, lo - 1) };
+                free = hi + 1;
             }
-            self.ranges.drain(mark..end);
-        } else {
-            self.ranges.truncate(kept);
+            self.push(free, LAST);
         }
         Node::Class {
             off: mark,

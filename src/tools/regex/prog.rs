@@ -48,8 +48,7 @@ pub struct Prog {
     pub edges: Vec<Edge>,
     /// Where to start.
     pub entry: u16,
-    /// Runs from right to left and wants the longest way; else from left to right, wanting the preferred one, with
-    /// starts at every later byte tried last.
+    /// Runs from right to left.
     pub reverse: bool,
     /// Has conditions of any kind.
     pub looks: bool,
@@ -73,13 +72,6 @@ pub fn compile(tree: &Tree, reverse: bool) -> Option<Prog> {
         visits: 0,
     };
     c.prog.entry = c.node(&tree.root, 0)?;
-    if !reverse {
-        let skip = c.emit(Inst::Match)?;
-        c.prog.entry = c.emit(Inst::Split(c.prog.entry, skip))?;
-        c.local.clear();
-        c.local.push(Arc(HEAD, 0, 0xFF, EXIT));
-        c.prog.insts[usize::from(skip)] = c.edges(HEAD, EXIT, 0, c.prog.entry)?;
-    }
     Some(c.prog)
 }
 
@@ -133,10 +125,9 @@ impl Compiler<'_> {
             }
             Node::Cat(items) => {
                 for i in 0..items.len() {
-                    let i = if self.prog.reverse {
-                        i
-                    } else {
-                        items.len() - 1 - i
+                    let i = match self.prog.reverse {
+                        true => i,
+                        false => items.len() - 1 - i,
                     };
                     at = self.node(&items[i], at)?;
                 }
@@ -190,7 +181,9 @@ impl Compiler<'_> {
         let ranges = self.ranges;
         let mut nodes = 2;
         for &(lo, hi) in &ranges[off..off + len] {
-            self.utf8(lo, hi, &mut nodes);
+            if lo <= hi {
+                self.utf8(lo, hi, &mut nodes);
+            }
             if self.local.len() > MAX_INSTS {
                 return None;
             }
