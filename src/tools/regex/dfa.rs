@@ -62,18 +62,20 @@ pub struct Dfa {
 impl Dfa {
     /// An automaton without any states yet.
     pub fn new(prog: Prog) -> Self {
-        let mut starts = [false; 257];
-        for edge in &prog.edges {
-            starts[usize::from(edge.lo)] = true;
-            starts[usize::from(edge.hi) + 1] = true;
-        }
+        // First where classes start, then their numbers.
         let (mut classes, mut samples) = ([0; 256], vec![0]);
+        for edge in &prog.edges {
+            classes[usize::from(edge.lo)] = 1;
+            classes[usize::from(edge.hi.wrapping_add(1))] = 1;
+        }
         for b in 1..=255 {
-            if starts[usize::from(b)] || prog.words && is_word(b) != is_word(b - 1) {
+            let class = &mut classes[usize::from(b)];
+            if *class == 1 || prog.words && is_word(b) != is_word(b - 1) {
                 samples.push(b);
             }
-            classes[usize::from(b)] = (samples.len() - 1) as u8;
+            *class = (samples.len() - 1) as u8;
         }
+        classes[0] = 0;
         let mut dfa = Dfa {
             marks: vec![0; prog.insts.len()],
             prog,
@@ -154,6 +156,10 @@ impl Dfa {
             off, len, flags, ..
         } = &self.states[usize::from(state)];
         let (behind, search) = (flags & 3, flags & SEARCH);
+        let (left, right) = match self.prog.reverse {
+            true => (ahead, behind),
+            false => (behind, ahead),
+        };
         self.next.clear();
         self.stack.clear();
         self.marks.fill(0);
@@ -182,10 +188,10 @@ impl Dfa {
                     Inst::Split(a, b) => self.stack.extend_from_slice(&[b, a]),
                     Inst::Look(look, to) => {
                         let holds = match look {
-                            Look::Start => behind == EDGE,
-                            Look::End => ahead == EDGE,
-                            Look::Word => (behind == WORD) != (ahead == WORD),
-                            Look::NotWord => (behind == WORD) == (ahead == WORD),
+                            Look::Start => left == EDGE,
+                            Look::End => right == EDGE,
+                            Look::Word => (left == WORD) != (right == WORD),
+                            Look::NotWord => (left == WORD) == (right == WORD),
                         };
                         if holds {
                             self.stack.push(to);

@@ -147,15 +147,15 @@ const FOLDS: [(u16, u16, u16); 22] = [
 
 /// Group openings that are refused: what follows `(`, and its name.
 const REFUSED: [(&str, &str); 9] = [
-    ("?=", "look-ahead"),
-    ("?!", "look-ahead"),
-    ("?<=", "look-behind"),
-    ("?<!", "look-behind"),
-    ("?>", "atomic group"),
-    ("?#", "comment"),
-    ("?P=", "back-reference"),
-    ("?P<", "named group"),
-    ("?<", "named group"),
+    ("?=", "look-ahead ("),
+    ("?!", "look-ahead ("),
+    ("?<=", "look-behind ("),
+    ("?<!", "look-behind ("),
+    ("?>", "atomic group ("),
+    ("?#", "comment ("),
+    ("?P=", "back-reference ("),
+    ("?P<", "named group ("),
+    ("?<", "named group ("),
 ];
 
 /// An error of three parts.
@@ -299,7 +299,7 @@ impl Parser<'_> {
         if self.peek() == b'?' && !self.eat("?:") {
             let known = REFUSED.iter().find(|(p, _)| self.rest.starts_with(p));
             if let Some((prefix, name)) = known {
-                return Err([name, " (", prefix, " is not supported"].concat());
+                return Err(say(name, prefix, " is not supported"));
             }
             let from = self.rest;
             self.bump();
@@ -328,32 +328,30 @@ impl Parser<'_> {
         let Some(c) = self.bump() else {
             return Err("\\ at the end escapes nothing; write \\\\ for the character".into());
         };
+        let place = |list: &[u8]| list.iter().position(|&b| u32::from(b) == c as u32);
+        if let Some(i) = place(b"ntrfv") {
+            return Ok(Escape::Char(u32::from(b"\n\t\r\x0C\x0B"[i])));
+        }
+        if let Some(i) = place(b"AzbB") {
+            return Ok(Escape::Look(
+                [Look::Start, Look::End, Look::Word, Look::NotWord][i],
+            ));
+        }
+        if let Some(i) = place(b"dswDSW") {
+            self.push_set(SETS[i % 3].1, i > 2);
+            return Ok(Escape::Set);
+        }
+        let mut hint = " is not supported";
         let what = match c {
-            'd' | 's' | 'w' | 'D' | 'S' | 'W' => {
-                let lower = c as u8 | 0x20;
-                let set = SETS.iter().find(|s| s.0.as_bytes()[0] == lower);
-                self.push_set(set.map_or(b"", |s| s.1), c as u8 != lower);
-                return Ok(Escape::Set);
-            }
-            'b' => return Ok(Escape::Look(Look::Word)),
-            'B' => return Ok(Escape::Look(Look::NotWord)),
-            'A' => return Ok(Escape::Look(Look::Start)),
-            'z' => return Ok(Escape::Look(Look::End)),
-            'n' => return Ok(Escape::Char(10)),
-            't' => return Ok(Escape::Char(9)),
-            'r' => return Ok(Escape::Char(13)),
-            'f' => return Ok(Escape::Char(12)),
-            'v' => return Ok(Escape::Char(11)),
             '1'..='9' | 'k' => "back-reference \\",
             'p' | 'P' => "Unicode class \\",
             // GNU's word boundaries, other dialects' plain characters: the meaning can't be told.
-            '<' | '>' => "word boundary \\",
-            '0' | 'a'..='z' | 'A'..='Z' => "escape \\",
+            '<' | '>' => {
+                hint = " is not supported: use \\b, or the character without \\";
+                "word boundary \\"
+            }
+            c if c.is_ascii_alphanumeric() => "escape \\",
             c => return Ok(Escape::Char(c as u32)),
-        };
-        let hint = match c {
-            '<' | '>' => " is not supported: use \\b, or the character without \\",
-            _ => " is not supported",
         };
         Err(say(what, self.since(from), hint))
     }
@@ -418,8 +416,11 @@ impl Parser<'_> {
         Err("[[: opens no known class like [[:alpha:]]; write \\[ for the character".into())
     }
 
+    /// Adds a range, unless it is empty.
     fn push(&mut self, lo: u32, hi: u32) {
-        self.ranges.push((lo, hi));
+        if lo <= hi {
+            self.ranges.push((lo, hi));
+        }
     }
 
     fn push_set(&mut self, pairs: &[u8], negate: bool) {
@@ -440,18 +441,12 @@ impl Parser<'_> {
             for (first, last, way) in FOLDS {
                 let [first, last, way] = [first, last, way].map(u32::from);
                 let (a, b) = (lo.max(first), hi.min(last));
-                if way == 1 {
-                    if a <= b {
-                        self.push(a - ((a - first) & 1), b + ((last - b) & 1));
-                    }
-                    continue;
-                }
-                if a <= b {
+                if way != 1 {
                     self.push(a + way, b + way);
-                }
-                let (a, b) = (lo.max(first + way), hi.min(last + way));
-                if a <= b {
-                    self.push(a - way, b - way);
+                    let (a, b) = (lo.max(first + way), hi.min(last + way));
+                    self.push(a - way, b.saturating_sub(way));
+                } else if a <= b {
+                    self.push(a - ((a - first) & 1), b + ((last - b) & 1));
                 }
             }
         }

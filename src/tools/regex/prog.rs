@@ -112,16 +112,8 @@ impl Compiler<'_> {
             Node::Class { off, len } => return self.class(*off, *len, next),
             Node::Look(look) => {
                 self.prog.looks = true;
-                let look = match look {
-                    Look::Start if self.prog.reverse => Look::End,
-                    Look::End if self.prog.reverse => Look::Start,
-                    Look::Start | Look::End => *look,
-                    Look::Word | Look::NotWord => {
-                        self.prog.words = true;
-                        *look
-                    }
-                };
-                return self.emit(Inst::Look(look, next));
+                self.prog.words |= matches!(look, Look::Word | Look::NotWord);
+                return self.emit(Inst::Look(*look, next));
             }
             Node::Cat(items) => {
                 for i in 0..items.len() {
@@ -164,8 +156,8 @@ impl Compiler<'_> {
                     count = count.saturating_sub(1);
                 } else {
                     for _ in *min..*max {
-                        let body = self.node(node, at)?;
-                        at = self.emit(split(body))?;
+                        at = self.node(node, at)?;
+                        at = self.emit(split(at))?;
                     }
                 }
                 for _ in 0..count {
@@ -188,68 +180,67 @@ impl Compiler<'_> {
                 return None;
             }
         }
-        // Backwards the same graph is walked from its exit to its head.
-        let (source, sink) = match self.prog.reverse {
-            true => (EXIT, HEAD),
-            false => (HEAD, EXIT),
-        };
-        let base = self.emit(Inst::Match)?;
-        self.prog.insts[usize::from(base)] = self.edges(source, sink, base, next)?;
-        for from in 2..nodes {
-            let inst = self.edges(from, sink, base, next)?;
-            self.emit(inst)?;
+        // Backwards the same graph is walked from its exit to its head. All nodes but the last one walked to become
+        // instructions, the first one the entry.
+        let back = self.prog.reverse;
+        let sink = if back { HEAD } else { EXIT };
+        let base = self.prog.insts.len() as u16;
+        for node in (0..nodes).filter(|&n| n != sink) {
+            let off = self.prog.edges.len();
+            for &Arc(from, lo, hi, to) in &self.local {
+                let (from, to) = if back { (to, from) } else { (from, to) };
+                if from == node {
+                    let to = match to {
+                        HEAD | EXIT => next,
+                        inner => base + inner - 1,
+                    };
+                    self.prog.edges.push(Edge { lo, hi, to });
+                }
+            }
+            let len = self.prog.edges.len() - off;
+            if off + len > MAX_EDGES {
+                return None;
+            }
+            self.emit(Inst::Bytes {
+                off: off as u16,
+                len: len as u16,
+            })?;
         }
         Some(base)
     }
 
-    /// The instruction for node `from` of the graph: the source is at `base`, nodes from 2 on follow it, the sink is
-    /// `next`.
-    fn edges(&mut self, from: u16, sink: u16, base: u16, next: u16) -> Option<Inst> {
-        let off = self.prog.edges.len();
-        for &Arc(a, lo, hi, b) in &self.local {
-            let (a, b) = if self.prog.reverse { (b, a) } else { (a, b) };
-            if a == from {
-                let to = if b == sink { next } else { base + b - 1 };
-                self.prog.edges.push(Edge { lo, hi, to });
-            }
-        }
-        let len = self.prog.edges.len() - off;
-        (off + len <= MAX_EDGES).then_some(Inst::Bytes {
-            off: off as u16,
-            len: len as u16,
-        })
-    }
-
     /// Adds the UTF-8 sequences of the characters `lo..=hi` to the graph, common ends shared. Surrogates are none.
     fn utf8(&mut self, lo: u32, hi: u32, nodes: &mut u16) {
+        let mut cut = hi;
         for limit in [0x7F, 0x7FF, 0xD7FF, 0xDFFF, 0xFFFF] {
-            if lo <= limit && limit < hi {
-                self.utf8(lo, limit, nodes);
-                return self.utf8(limit + 1, hi, nodes);
+            if lo <= limit && limit < cut {
+                cut = limit;
             }
         }
-        let len = match hi {
-            0..=0x7F => return self.local.push(Arc(HEAD, lo as u8, hi as u8, EXIT)),
+        let len = match cut {
+            0..=0x7F => 1,
             0x80..=0x7FF => 2,
-            0xD800..=0xDFFF => return,
             0x800..=0xFFFF => 3,
             _ => 4,
         };
         // Where leading bytes differ, the bytes behind them must run through all their values.
-        for shift in [6, 12, 18] {
-            let low = (1 << shift) - 1;
-            if lo | low < hi {
-                let cut = if lo & low != 0 {
-                    lo | low
-                } else if hi & low != low {
-                    (hi & !low) - 1
-                } else {
-                    continue;
-                };
-                self.utf8(lo, cut, nodes);
-                return self.utf8(cut + 1, hi, nodes);
+        for shift in 1..len {
+            let low = (1 << (6 * shift)) - 1;
+            if lo | low < cut {
+                if lo & low != 0 {
+                    cut = lo | low;
+                } else if cut & low != low {
+                    cut = (cut & !low) - 1;
+                }
             }
         }
+        if cut < hi {
+            self.utf8(cut + 1, hi, nodes);
+        }
+        if lo & !0x7FF == 0xD800 {
+            return;
+        }
+        let hi = cut;
         let mut to = EXIT;
         for shift in 0..len - 1 {
             let byte = |c: u32| 0x80 | (c >> (6 * shift)) as u8 & 0x3F;
@@ -264,7 +255,8 @@ impl Compiler<'_> {
             }
             to = arc.0;
         }
-        let lead = |c: u32| !(0xFF >> len) | (c >> (6 * (len - 1))) as u8;
+        let mark = if len == 1 { 0 } else { !(0xFF >> len) };
+        let lead = |c: u32| mark | (c >> (6 * (len - 1))) as u8;
         self.local.push(Arc(HEAD, lead(lo), lead(hi), to));
     }
 }
