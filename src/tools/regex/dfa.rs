@@ -41,7 +41,7 @@ fn is_word(b: u8) -> bool {
 pub struct Dfa {
     prog: Prog,
     /// Bytes that no instruction tells apart share a class.
-    classes: [u8; 256],
+    classes: Vec<u8>,
     /// A byte of each class.
     samples: Vec<u8>,
     /// State 0 is none.
@@ -49,7 +49,7 @@ pub struct Dfa {
     lists: Vec<u16>,
     /// Next states by state and class, with a last class for the end; 0 is not known yet.
     table: Vec<u16>,
-    buckets: [u16; 256],
+    buckets: Vec<u16>,
     /// The list being made.
     next: Vec<u16>,
     stack: Vec<u16>,
@@ -63,7 +63,7 @@ impl Dfa {
     /// An automaton without any states yet.
     pub fn new(prog: Prog) -> Self {
         // First where classes start, then their numbers.
-        let (mut classes, mut samples) = ([0; 256], vec![0]);
+        let (mut classes, mut samples) = (vec![0; 256], vec![0]);
         for edge in &prog.edges {
             classes[usize::from(edge.lo)] = 1;
             classes[usize::from(edge.hi.wrapping_add(1))] = 1;
@@ -84,7 +84,7 @@ impl Dfa {
             states: Vec::new(),
             lists: Vec::new(),
             table: Vec::new(),
-            buckets: [0; 256],
+            buckets: vec![0; 256],
             next: Vec::new(),
             stack: Vec::new(),
             cache: 64 * 1024,
@@ -269,6 +269,6 @@ impl Dfa {
         self.lists.clear();
         self.table.clear();
         self.table.resize(self.samples.len() + 1, 0);
-        self.buckets = [0; 256];
+        self.buckets.fill(0);
     }
 }

@@ -1,7 +1,7 @@
 //! Pattern text to a syntax tree. What the engine does not do is refused here, by name.
 
 /// Most repeats a counted repetition may ask for.
-const MAX_COUNT: u32 = 1000;
+const MAX_COUNT: u16 = 1000;
 /// Groups inside groups; bounds the recursion here and in the compiler.
 const MAX_DEPTH: u32 = 100;
 /// Longest pattern, in bytes.
@@ -11,7 +11,7 @@ const LAST: u32 = 0x10_FFFF;
 /// A range without characters. What a complement leaves over at the ends is like this, not removed.
 const EMPTY: (u32, u32) = (1, 0);
 /// `max` of a repetition without an upper bound.
-pub const UNBOUNDED: u32 = u32::MAX;
+pub const UNBOUNDED: u16 = u16::MAX;
 
 /// A condition on a place between two bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -26,29 +26,27 @@ pub enum Look {
     NotWord,
 }
 
-/// A part of a pattern.
+/// A part of a pattern; other parts by their index in [`Tree::nodes`].
+#[derive(Clone, Copy)]
 pub enum Node {
-    /// One character out of `ranges[off..off + len]` of the tree.
-    Class {
-        /// First range.
-        off: usize,
-        /// How many; none matches nothing.
-        len: usize,
-    },
+    /// The empty string.
+    Empty,
+    /// One character out of the ranges of the tree: how many they are, from which on.
+    Class(u16, u32),
     /// A condition.
     Look(Look),
-    /// One after the other; without parts, the empty string.
-    Cat(Vec<Node>),
-    /// The first that leads to a match.
-    Alt(Vec<Node>),
-    /// `min` to `max` times.
+    /// One after the other. Lists lean to the left.
+    Cat(u32, u32),
+    /// The first, else the second. Lists lean to the left.
+    Alt(u32, u32),
+    /// At least `min` and at most `max` times ([`UNBOUNDED`]); preferably more if `greedy`.
     Repeat {
         /// What is repeated.
-        node: Box<Node>,
+        node: u32,
         /// At least so often.
-        min: u32,
-        /// At most so often, or [`UNBOUNDED`].
-        max: u32,
+        min: u16,
+        /// At most so often.
+        max: u16,
         /// Prefer more to fewer.
         greedy: bool,
     },
@@ -56,39 +54,48 @@ pub enum Node {
 
 /// A parsed pattern.
 pub struct Tree {
+    /// Its parts.
+    pub nodes: Vec<Node>,
     /// The whole pattern.
-    pub root: Node,
+    pub root: u32,
     /// Ranges of code points, inclusive, sorted in each class. One with its ends the wrong way round is empty.
     pub ranges: Vec<(u32, u32)>,
 }
 
 /// Reads `pattern`. The error names the construct that is wrong or not supported.
 pub fn parse(pattern: &str, ignore_case: bool) -> Result<Tree, String> {
-    if pattern.len() > MAX_PATTERN {
-        return Err("the pattern is longer than 8192 bytes".into());
-    }
     let rest = pattern.strip_prefix("(?i)");
     let mut parser = Parser {
         rest: rest.unwrap_or(pattern),
         fold: ignore_case || rest.is_some(),
         depth: 0,
+        nodes: vec![Node::Empty],
         ranges: Vec::new(),
+        error: String::new(),
     };
-    let root = parser.alternation()?;
-    if !parser.rest.is_empty() {
-        return Err("unbalanced ): no ( before it; write \\) for the character".into());
+    match parser.pattern() {
+        Ok(root) => Ok(Tree {
+            nodes: parser.nodes,
+            root,
+            ranges: parser.ranges,
+        }),
+        Err(Failed) => Err(parser.error),
     }
-    Ok(Tree {
-        root,
-        ranges: parser.ranges,
-    })
 }
+
+/// The index of the empty node, where lists start.
+const NOTHING: u32 = 0;
+
+/// The pattern is wrong; [`Parser::error`] says why.
+struct Failed;
 
 struct Parser<'a> {
     rest: &'a str,
     fold: bool,
     depth: u32,
+    nodes: Vec<Node>,
     ranges: Vec<(u32, u32)>,
+    error: String,
 }
 
 /// What an escape stands for.
@@ -158,12 +165,22 @@ const REFUSED: [(&str, &str); 9] = [
     ("?<", "named group ("),
 ];
 
-/// An error of three parts.
-fn say(a: &str, b: &str, c: &str) -> String {
-    [a, b, c].concat()
-}
-
 impl Parser<'_> {
+    /// An error of three parts, the middle one what has been taken of `from`, an earlier `rest`.
+    fn fail(&mut self, before: &str, from: &str, after: &str) -> Failed {
+        let taken = from.len().wrapping_sub(self.rest.len());
+        self.error.push_str(before);
+        self.error.push_str(from.get(..taken).unwrap_or(""));
+        self.error.push_str(after);
+        Failed
+    }
+
+    /// Adds a part; its index.
+    fn add(&mut self, node: Node) -> u32 {
+        self.nodes.push(node);
+        (self.nodes.len() - 1) as u32
+    }
+
     /// The next byte, 0 at the end. All syntax is ASCII.
     fn peek(&self) -> u8 {
         self.rest.as_bytes().first().copied().unwrap_or(0)
@@ -176,11 +193,6 @@ impl Parser<'_> {
         c
     }
 
-    /// What has been taken of `from`, an earlier `rest`.
-    fn since<'b>(&self, from: &'b str) -> &'b str {
-        from.get(..from.len() - self.rest.len()).unwrap_or("")
-    }
-
     fn eat(&mut self, text: &str) -> bool {
         match self.rest.strip_prefix(text) {
             Some(rest) => {
@@ -191,49 +203,63 @@ impl Parser<'_> {
         }
     }
 
-    fn alternation(&mut self) -> Result<Node, String> {
-        let mut branches = Vec::new();
+    fn pattern(&mut self) -> Result<u32, Failed> {
+        if self.rest.len() > MAX_PATTERN {
+            return Err(self.fail("the pattern is longer than 8192 bytes", "", ""));
+        }
+        let root = self.alternation()?;
+        if self.rest.is_empty() {
+            return Ok(root);
+        }
+        let text = "unbalanced ): no ( before it; write \\) for the character";
+        Err(self.fail(text, "", ""))
+    }
+
+    fn alternation(&mut self) -> Result<u32, Failed> {
+        let mut branches = None;
         loop {
-            let mut items = Vec::new();
+            let mut list = NOTHING;
             while !self.rest.is_empty() && !matches!(self.peek(), b'|' | b')') {
-                items.push(self.repeated()?);
+                let item = self.repeated()?;
+                list = self.add(Node::Cat(list, item));
             }
-            branches.push(Node::Cat(items));
+            let all = match branches {
+                None => list,
+                Some(before) => self.add(Node::Alt(before, list)),
+            };
             if !self.eat("|") {
-                return Ok(Node::Alt(branches));
+                return Ok(all);
             }
+            branches = Some(all);
         }
     }
 
     /// An atom and the quantifier behind it.
-    fn repeated(&mut self) -> Result<Node, String> {
-        let from = self.rest;
+    fn repeated(&mut self) -> Result<u32, Failed> {
+        let mut from = self.rest;
         if self.quantifier()?.is_some() {
-            return Err(say("nothing to repeat before ", self.since(from), ""));
+            return Err(self.fail("nothing to repeat before ", from, ""));
         }
         let node = self.atom()?;
         let Some((min, max)) = self.quantifier()? else {
             return Ok(node);
         };
         let greedy = !self.eat("?");
-        let from = self.rest;
+        from = self.rest;
         if self.quantifier()?.is_some() {
-            return Err(say(
-                "",
-                self.since(from),
-                " after a quantifier is not supported: group the repeated part as (?:…)",
-            ));
+            let hint = " after a quantifier is not supported: group the repeated part as (?:…)";
+            return Err(self.fail("", from, hint));
         }
-        Ok(Node::Repeat {
-            node: Box::new(node),
+        Ok(self.add(Node::Repeat {
+            node,
             min,
             max,
             greedy,
-        })
+        }))
     }
 
     /// Takes a quantifier, if one is next, and gives its bounds. A `{` that opens none is an ordinary character.
-    fn quantifier(&mut self) -> Result<Option<(u32, u32)>, String> {
+    fn quantifier(&mut self) -> Result<Option<(u16, u16)>, Failed> {
         let (mut min, mut max, mut len) = (0, UNBOUNDED, 1);
         match self.peek() {
             b'*' => {}
@@ -248,7 +274,7 @@ impl Parser<'_> {
                                 UNBOUNDED => 0,
                                 n => n,
                             };
-                            bounds[which] = (n * 10 + u32::from(b - b'0')).min(MAX_COUNT + 1);
+                            bounds[which] = (n * 10 + u16::from(b - b'0')).min(MAX_COUNT + 1);
                         }
                         Some(b',') if which == 0 => which = 1,
                         Some(b'}') if bounds[0] != UNBOUNDED => break,
@@ -261,8 +287,8 @@ impl Parser<'_> {
             }
             _ => return Ok(None),
         }
-        let (text, rest) = self.rest.split_at(len);
-        self.rest = rest;
+        let from = self.rest;
+        self.rest = &from[len..];
         let wrong = if min > MAX_COUNT || max == MAX_COUNT + 1 {
             " repeats more than 1000 times"
         } else if min > max {
@@ -270,63 +296,61 @@ impl Parser<'_> {
         } else {
             return Ok(Some((min, max)));
         };
-        Err(say(text, wrong, ""))
+        Err(self.fail("", from, wrong))
     }
 
-    fn atom(&mut self) -> Result<Node, String> {
+    fn atom(&mut self) -> Result<u32, Failed> {
         let mark = self.ranges.len();
         match self.bump().unwrap_or('\0') {
             '(' => return self.group(),
             '[' => return self.class(),
-            '^' => return Ok(Node::Look(Look::Start)),
-            '$' => return Ok(Node::Look(Look::End)),
+            '^' => return Ok(self.add(Node::Look(Look::Start))),
+            '$' => return Ok(self.add(Node::Look(Look::End))),
             '.' => {
                 self.push(10, 10);
-                return Ok(self.finish(mark, true));
+                return Ok(self.set(mark, true));
             }
             '\\' => match self.escape()? {
                 Escape::Char(c) => self.push(c, c),
                 Escape::Set => {}
-                Escape::Look(look) => return Ok(Node::Look(look)),
+                Escape::Look(look) => return Ok(self.add(Node::Look(look))),
             },
             c => self.push(c as u32, c as u32),
         }
-        self.fold(mark);
-        Ok(self.finish(mark, false))
+        Ok(self.set(mark, false))
     }
 
-    fn group(&mut self) -> Result<Node, String> {
+    fn group(&mut self) -> Result<u32, Failed> {
         if self.peek() == b'?' && !self.eat("?:") {
-            let known = REFUSED.iter().find(|(p, _)| self.rest.starts_with(p));
-            if let Some((prefix, name)) = known {
-                return Err(say(name, prefix, " is not supported"));
-            }
             let from = self.rest;
+            if let Some((_, name)) = REFUSED.iter().find(|r| self.eat(r.0)) {
+                return Err(self.fail(name, from, " is not supported"));
+            }
             self.bump();
             self.bump();
-            return Err(say(
-                "(",
-                self.since(from),
-                " is not supported: groups are ( and (?:, the only flag is (?i) at the very start",
-            ));
+            let hint =
+                " is not supported: groups are ( and (?:, the only flag is (?i) at the very start";
+            return Err(self.fail("(", from, hint));
         }
         if self.depth == MAX_DEPTH {
-            return Err("groups are nested more than 100 deep".into());
+            return Err(self.fail("groups are nested more than 100 deep", "", ""));
         }
         self.depth += 1;
         let node = self.alternation()?;
         self.depth -= 1;
         if !self.eat(")") {
-            return Err("unbalanced (: no ) closes it; write \\( for the character".into());
+            let text = "unbalanced (: no ) closes it; write \\( for the character";
+            return Err(self.fail(text, "", ""));
         }
         Ok(node)
     }
 
     /// What follows a `\`.
-    fn escape(&mut self) -> Result<Escape, String> {
+    fn escape(&mut self) -> Result<Escape, Failed> {
         let from = self.rest;
         let Some(c) = self.bump() else {
-            return Err("\\ at the end escapes nothing; write \\\\ for the character".into());
+            let text = "\\ at the end escapes nothing; write \\\\ for the character";
+            return Err(self.fail(text, "", ""));
         };
         let place = |list: &[u8]| list.iter().position(|&b| u32::from(b) == c as u32);
         if let Some(i) = place(b"ntrfv") {
@@ -353,10 +377,10 @@ impl Parser<'_> {
             c if c.is_ascii_alphanumeric() => "escape \\",
             c => return Ok(Escape::Char(c as u32)),
         };
-        Err(say(what, self.since(from), hint))
+        Err(self.fail(what, from, hint))
     }
 
-    fn class(&mut self) -> Result<Node, String> {
+    fn class(&mut self) -> Result<u32, Failed> {
         let mark = self.ranges.len();
         let negate = self.eat("^");
         let mut first = true;
@@ -374,27 +398,28 @@ impl Parser<'_> {
                 self.bump();
                 hi = self.class_item()?.unwrap_or(0);
                 if hi < lo {
-                    return Err(say(
-                        self.since(from),
-                        " in a class is not a range from a lower to a higher character",
-                        "",
-                    ));
+                    let text = " in a class is not a range from a lower to a higher character";
+                    return Err(self.fail("", from, text));
                 }
             }
             self.push(lo, hi);
         }
-        self.fold(mark);
-        Ok(self.finish(mark, negate))
+        Ok(self.set(mark, negate))
     }
 
     /// One member of a class; `None` when it was a set, which has been pushed.
-    fn class_item(&mut self) -> Result<Option<u32>, String> {
+    fn class_item(&mut self) -> Result<Option<u32>, Failed> {
         match self.bump() {
-            None => Err("unbalanced [: no ] closes it; write \\[ for the character".into()),
+            None => {
+                let text = "unbalanced [: no ] closes it; write \\[ for the character";
+                Err(self.fail(text, "", ""))
+            }
             Some('\\') => match self.escape()? {
                 Escape::Char(c) => Ok(Some(c)),
                 Escape::Set => Ok(None),
-                Escape::Look(_) => Err("\\b \\B \\A \\z mean nothing inside a class".into()),
+                Escape::Look(_) => {
+                    Err(self.fail("\\b \\B \\A \\z mean nothing inside a class", "", ""))
+                }
             },
             Some('[') if self.peek() == b':' => self.posix(),
             Some(c) => Ok(Some(c as u32)),
@@ -402,7 +427,7 @@ impl Parser<'_> {
     }
 
     /// `[:name:]` or `[:^name:]` inside a class, whose `[` is taken.
-    fn posix(&mut self) -> Result<Option<u32>, String> {
+    fn posix(&mut self) -> Result<Option<u32>, Failed> {
         let inner = &self.rest[1..];
         let plain = inner.strip_prefix('^');
         for (name, set) in &SETS[3..] {
@@ -413,7 +438,17 @@ impl Parser<'_> {
                 return Ok(None);
             }
         }
-        Err("[[: opens no known class like [[:alpha:]]; write \\[ for the character".into())
+        let text = "[[: opens no known class like [[:alpha:]]; write \\[ for the character";
+        Err(self.fail(text, "", ""))
+    }
+
+    /// The class of the ranges from `mark` on.
+    fn set(&mut self, mark: usize, negate: bool) -> u32 {
+        self.fold(mark);
+        self.finish(mark, negate);
+        // At most twice the pattern's length.
+        let len = self.ranges.len() - mark;
+        self.add(Node::Class(len as u16, mark as u32))
     }
 
     /// Adds a range, unless it is empty.
@@ -436,6 +471,8 @@ impl Parser<'_> {
         if !self.fold {
             return;
         }
+        // Joined first: many overlapping ranges would become far more.
+        self.finish(mark, false);
         for i in mark..self.ranges.len() {
             let (lo, hi) = self.ranges[i];
             for (first, last, way) in FOLDS {
@@ -453,7 +490,7 @@ impl Parser<'_> {
     }
 
     /// Sorts and joins the ranges from `mark` on, or replaces them by what they leave out.
-    fn finish(&mut self, mark: usize, negate: bool) -> Node {
+    fn finish(&mut self, mark: usize, negate: bool) {
         // Insertion sort: classes are short, and the library's sort is larger than this whole parser.
         for i in mark + 1..self.ranges.len() {
             let mut j = i;
@@ -482,10 +519,6 @@ impl Parser<'_> {
                 free = hi + 1;
             }
             self.push(free, LAST);
-        }
-        Node::Class {
-            off: mark,
-            len: self.ranges.len() - mark,
         }
     }
 }

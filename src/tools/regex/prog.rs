@@ -67,17 +67,20 @@ pub fn compile(tree: &Tree, reverse: bool) -> Option<Prog> {
             looks: false,
             words: false,
         },
-        ranges: &tree.ranges,
+        tree,
+        list: Vec::new(),
         local: Vec::new(),
         visits: 0,
     };
-    c.prog.entry = c.node(&tree.root, 0)?;
+    c.prog.entry = c.node(tree.root, 0)?;
     Some(c.prog)
 }
 
 struct Compiler<'a> {
     prog: Prog,
-    ranges: &'a [(u32, u32)],
+    tree: &'a Tree,
+    /// Parts of the lists being compiled, of each list the last part first.
+    list: Vec<u32>,
     /// The class being compiled, as a graph from `HEAD` to `EXIT`.
     local: Vec<Arc>,
     visits: u32,
@@ -102,36 +105,53 @@ impl Compiler<'_> {
     }
 
     /// Emits `node` so that it goes on at `next`; its entry. Compiling from the end leaves nothing to patch but loops.
-    fn node(&mut self, node: &Node, next: u16) -> Option<u16> {
+    fn node(&mut self, mut node: u32, next: u16) -> Option<u16> {
         self.visits += 1;
         if self.visits > MAX_VISITS {
             return None;
         }
         let mut at = next;
-        match node {
-            Node::Class { off, len } => return self.class(*off, *len, next),
+        let tree = self.tree;
+        match tree.nodes[node as usize] {
+            Node::Empty => {}
+            Node::Class(len, off) => {
+                let ranges = &tree.ranges[off as usize..][..usize::from(len)];
+                return self.class(ranges, next);
+            }
             Node::Look(look) => {
                 self.prog.looks = true;
                 self.prog.words |= matches!(look, Look::Word | Look::NotWord);
-                return self.emit(Inst::Look(*look, next));
+                return self.emit(Inst::Look(look, next));
             }
-            Node::Cat(items) => {
-                for i in 0..items.len() {
-                    let i = match self.prog.reverse {
-                        true => i,
-                        false => items.len() - 1 - i,
-                    };
-                    at = self.node(&items[i], at)?;
+            Node::Cat(..) => {
+                let mark = self.list.len();
+                while let Node::Cat(before, last) = tree.nodes[node as usize] {
+                    self.list.push(last);
+                    node = before;
                 }
-            }
-            Node::Alt(branches) => {
-                for (i, branch) in branches.iter().rev().enumerate() {
-                    let entry = self.node(branch, next)?;
-                    at = if i == 0 {
-                        entry
-                    } else {
-                        self.emit(Inst::Split(entry, at))?
+                let end = self.list.len();
+                for i in mark..end {
+                    let i = match self.prog.reverse {
+                        true => mark + end - 1 - i,
+                        false => i,
                     };
+                    at = self.node(self.list[i], at)?;
+                }
+                self.list.truncate(mark);
+            }
+            Node::Alt(mut before, last) => {
+                at = self.node(last, next)?;
+                loop {
+                    let (more, branch) = match tree.nodes[before as usize] {
+                        Node::Alt(more, branch) => (Some(more), branch),
+                        _ => (None, before),
+                    };
+                    let entry = self.node(branch, next)?;
+                    at = self.emit(Inst::Split(entry, at))?;
+                    match more {
+                        Some(more) => before = more,
+                        None => break,
+                    }
                 }
             }
             Node::Repeat {
@@ -144,8 +164,8 @@ impl Compiler<'_> {
                     true => Inst::Split(body, next),
                     false => Inst::Split(next, body),
                 };
-                let mut count = *min;
-                if *max == UNBOUNDED {
+                let mut count = min;
+                if max == UNBOUNDED {
                     let again = self.emit(Inst::Match)?;
                     at = self.node(node, again)?;
                     self.prog.insts[usize::from(again)] = split(at);
@@ -155,7 +175,7 @@ impl Compiler<'_> {
                     }
                     count = count.saturating_sub(1);
                 } else {
-                    for _ in *min..*max {
+                    for _ in min..max {
                         at = self.node(node, at)?;
                         at = self.emit(split(at))?;
                     }
@@ -168,11 +188,10 @@ impl Compiler<'_> {
         Some(at)
     }
 
-    fn class(&mut self, off: usize, len: usize, next: u16) -> Option<u16> {
+    fn class(&mut self, ranges: &[(u32, u32)], next: u16) -> Option<u16> {
         self.local.clear();
-        let ranges = self.ranges;
         let mut nodes = 2;
-        for &(lo, hi) in &ranges[off..off + len] {
+        for &(lo, hi) in ranges {
             if lo <= hi {
                 self.utf8(lo, hi, &mut nodes);
             }
