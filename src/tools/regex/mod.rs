@@ -33,7 +33,7 @@ impl Regex {
     pub fn new(pattern: &str, ignore_case: bool) -> Result<Self, String> {
         let tree = parse::parse(pattern, ignore_case)?;
         let [Some(forward), Some(reverse)] = [false, true].map(|r| prog::compile(&tree, r)) else {
-            let text = "the compiled pattern is too large: lower its counted repetitions {m,n}";
+            let text = "the compiled pattern is too large: use smaller classes or lower {m,n}";
             return Err(text.into());
         };
         let mut literal = Literal {

@@ -7,6 +7,8 @@ use super::parse::{Look, Node, Tree, UNBOUNDED};
 const MAX_INSTS: usize = 10_000;
 /// Most byte ranges of a program (4 bytes each).
 const MAX_EDGES: usize = 30_000;
+/// Most byte ranges of one class; building its graph takes time in their square.
+const MAX_ARCS: usize = 1000;
 /// Most nodes visited: nested repetitions of nothing emit nothing, but take time.
 const MAX_VISITS: u32 = 100_000;
 
@@ -195,7 +197,7 @@ impl Compiler<'_> {
             if lo <= hi {
                 self.utf8(lo, hi, &mut nodes);
             }
-            if self.local.len() > MAX_INSTS {
+            if self.local.len() > MAX_ARCS {
                 return None;
             }
         }
