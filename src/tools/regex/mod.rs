@@ -291,6 +291,31 @@ mod tests {
         }
     }
 
+    /// Ranges from and to characters where the lengths or the leading bytes of their UTF-8 change.
+    #[test]
+    fn utf8_ranges() {
+        let mut chars: Vec<char> = (0..=0x10_FFFF)
+            .filter(|c| matches!(c & 0xFFF, 0 | 0x3F | 0x40 | 0x7FF | 0x800 | 0xFC0 | 0xFFF))
+            .chain([0x7F, 0x80, 0xD7FF])
+            .filter_map(char::from_u32)
+            .collect();
+        chars.sort_unstable();
+        let hay: String = chars.iter().collect();
+        let place = |n: usize| chars[..n].iter().map(|c| c.len_utf8()).sum::<usize>();
+        for lo in (0..chars.len()).step_by(7) {
+            for hi in (lo..chars.len()).step_by(131) {
+                let (a, b) = (place(lo), place(hi + 1));
+                let range = format!("{}-{}", chars[lo], chars[hi]);
+                let inside = all(&format!("[{range}]+"), hay.as_bytes());
+                assert_eq!(inside, [(a, b)], "{range:?}");
+                let mut outside = vec![(0, a), (b, hay.len())];
+                outside.retain(|(s, e)| s < e);
+                let found = all(&format!("[^{range}]+"), hay.as_bytes());
+                assert_eq!(found, outside, "not {range:?}");
+            }
+        }
+    }
+
     /// Every letter of the alphabets whose case is folded, against the reference. Left out: letters it also folds
     /// across alphabets or three ways.
     #[test]

@@ -233,7 +233,7 @@ impl Compiler<'_> {
     /// Adds the UTF-8 sequences of the characters `lo..=hi` to the graph, common ends shared. Surrogates are none.
     fn utf8(&mut self, lo: u32, hi: u32, nodes: &mut u16) {
         let mut cut = hi;
-        for limit in [0x7F, 0x7FF, 0xD7FF, 0xDFFF, 0xFFFF] {
+        for limit in [0x7F, 0x7FF, 0xD7FF, 0xFFFF] {
             if lo <= limit && limit < cut {
                 cut = limit;
             }
@@ -258,6 +258,7 @@ impl Compiler<'_> {
         if cut < hi {
             self.utf8(cut + 1, hi, nodes);
         }
+        // The rule on leading bytes has cut behind the last surrogate.
         if lo & !0x7FF == 0xD800 {
             return;
         }
