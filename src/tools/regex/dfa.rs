@@ -17,6 +17,8 @@ const OTHER: u8 = 1;
 const WORD: u8 = 2;
 /// In a state's flags: a match ended before the byte that led here.
 const MATCH: u8 = 4;
+/// In a state's flags: no match yet, so that one may start at every byte, less preferred than those under way.
+const SEARCH: u8 = 8;
 /// In a transition: look at the state, it has a match or is a dead end.
 const SPECIAL: u16 = 0x8000;
 
@@ -27,15 +29,19 @@ struct State {
     len: u16,
     /// The next state with the same hash.
     chain: u16,
-    /// The kind of the byte before, and MATCH.
+    /// The kind of the byte before, MATCH, SEARCH.
     flags: u8,
+}
+
+fn is_word(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || b == b'_'
 }
 
 /// An automaton.
 pub struct Dfa {
     prog: Prog,
     /// Bytes that no instruction tells apart share a class.
-    classes: [u8; 256],
+    classes: Vec<u8>,
     /// A byte of each class.
     samples: Vec<u8>,
     /// State 0 is none.
@@ -43,7 +49,7 @@ pub struct Dfa {
     lists: Vec<u16>,
     /// Next states by state and class, with a last class for the end; 0 is not known yet.
     table: Vec<u16>,
-    buckets: [u16; 256],
+    buckets: Vec<u16>,
     /// The list being made.
     next: Vec<u16>,
     stack: Vec<u16>,
@@ -56,23 +62,20 @@ pub struct Dfa {
 impl Dfa {
     /// An automaton without any states yet.
     pub fn new(prog: Prog) -> Self {
-        let mut starts = [false; 257];
-        let word: &[(u8, u8)] = match prog.words {
-            true => &[(b'0', b'9'), (b'A', b'Z'), (b'_', b'_'), (b'a', b'z')],
-            false => &[],
-        };
-        let ranges = prog.edges.iter().map(|e| (e.lo, e.hi));
-        for (lo, hi) in ranges.chain(word.iter().copied()) {
-            starts[usize::from(lo)] = true;
-            starts[usize::from(hi) + 1] = true;
+        // First where classes start, then their numbers.
+        let (mut classes, mut samples) = (vec![0; 256], vec![0]);
+        for edge in &prog.edges {
+            classes[usize::from(edge.lo)] = 1;
+            classes[usize::from(edge.hi.wrapping_add(1))] = 1;
         }
-        let (mut classes, mut samples) = ([0; 256], vec![0]);
-        for b in 0..=255 {
-            if b > 0 && starts[usize::from(b)] {
+        for b in 1..=255 {
+            let class = &mut classes[usize::from(b)];
+            if *class == 1 || prog.words && is_word(b) != is_word(b - 1) {
                 samples.push(b);
             }
-            classes[usize::from(b)] = (samples.len() - 1) as u8;
+            *class = (samples.len() - 1) as u8;
         }
+        classes[0] = 0;
         let mut dfa = Dfa {
             marks: vec![0; prog.insts.len()],
             prog,
@@ -81,7 +84,7 @@ impl Dfa {
             states: Vec::new(),
             lists: Vec::new(),
             table: Vec::new(),
-            buckets: [0; 256],
+            buckets: vec![0; 256],
             next: Vec::new(),
             stack: Vec::new(),
             cache: 64 * 1024,
@@ -97,9 +100,13 @@ impl Dfa {
         let back = usize::from(self.prog.reverse);
         let delta = if back == 1 { usize::MAX } else { 1 };
         let behind = hay.get(from.wrapping_sub(1 - back));
+        let search = match self.prog.reverse {
+            true => 0,
+            false => SEARCH,
+        };
         self.next.clear();
         self.next.push(self.prog.entry);
-        let mut state = self.intern(self.kind(behind.copied())).0;
+        let mut state = self.intern(self.kind(behind.copied()) | search).0;
         let stride = self.samples.len() + 1;
         let (mut at, mut found) = (from, None);
         loop {
@@ -136,7 +143,7 @@ impl Dfa {
     fn kind(&self, b: Option<u8>) -> u8 {
         match b {
             None if self.prog.looks => EDGE,
-            Some(b) if self.prog.words && (b.is_ascii_alphanumeric() || b == b'_') => WORD,
+            Some(b) if self.prog.words && is_word(b) => WORD,
             _ => OTHER,
         }
     }
@@ -148,11 +155,15 @@ impl Dfa {
         let &State {
             off, len, flags, ..
         } = &self.states[usize::from(state)];
-        let behind = flags & !MATCH;
+        let (behind, search) = (flags & 3, flags & SEARCH);
+        let (left, right) = match self.prog.reverse {
+            true => (ahead, behind),
+            false => (behind, ahead),
+        };
         self.next.clear();
         self.stack.clear();
         self.marks.fill(0);
-        let mut matched = 0;
+        let mut after = ahead | search;
         'list: for i in off as usize..off as usize + usize::from(len) {
             self.stack.push(self.lists[i]);
             while let Some(at) = self.stack.pop() {
@@ -177,18 +188,18 @@ impl Dfa {
                     Inst::Split(a, b) => self.stack.extend_from_slice(&[b, a]),
                     Inst::Look(look, to) => {
                         let holds = match look {
-                            Look::Start => behind == EDGE,
-                            Look::End => ahead == EDGE,
-                            Look::Word => (behind == WORD) != (ahead == WORD),
-                            Look::NotWord => (behind == WORD) == (ahead == WORD),
+                            Look::Start => left == EDGE,
+                            Look::End => right == EDGE,
+                            Look::Word => (left == WORD) != (right == WORD),
+                            Look::NotWord => (left == WORD) == (right == WORD),
                         };
                         if holds {
                             self.stack.push(to);
                         }
                     }
                     Inst::Match => {
-                        matched = MATCH;
-                        // Whatever comes later in the list is less preferred.
+                        after = ahead | MATCH;
+                        // Whatever comes later in the list is less preferred; backwards, the longest is wanted.
                         if !self.prog.reverse {
                             break 'list;
                         }
@@ -196,7 +207,11 @@ impl Dfa {
                 }
             }
         }
-        let (to, kept) = self.intern(ahead | matched);
+        let entry = self.prog.entry;
+        if after & SEARCH != 0 && byte.is_some() && self.marks[usize::from(entry)] & 2 == 0 {
+            self.next.push(entry);
+        }
+        let (to, kept) = self.intern(after);
         if kept {
             let stride = self.samples.len() + 1;
             self.table[usize::from(state) * stride + class] = to;
@@ -254,6 +269,6 @@ impl Dfa {
         self.lists.clear();
         self.table.clear();
         self.table.resize(self.samples.len() + 1, 0);
-        self.buckets = [0; 256];
+        self.buckets.fill(0);
     }
 }

@@ -1,15 +1,17 @@
 //! Pattern text to a syntax tree. What the engine does not do is refused here, by name.
 
 /// Most repeats a counted repetition may ask for.
-const MAX_COUNT: u32 = 1000;
+const MAX_COUNT: u16 = 1000;
 /// Groups inside groups; bounds the recursion here and in the compiler.
 const MAX_DEPTH: u32 = 100;
 /// Longest pattern, in bytes.
 const MAX_PATTERN: usize = 8192;
 /// The last code point.
 const LAST: u32 = 0x10_FFFF;
+/// A range without characters. What a complement leaves over at the ends is like this, not removed.
+const EMPTY: (u32, u32) = (1, 0);
 /// `max` of a repetition without an upper bound.
-pub const UNBOUNDED: u32 = u32::MAX;
+pub const UNBOUNDED: u16 = u16::MAX;
 
 /// A condition on a place between two bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,29 +26,27 @@ pub enum Look {
     NotWord,
 }
 
-/// A part of a pattern.
+/// A part of a pattern; other parts by their index in [`Tree::nodes`].
+#[derive(Clone, Copy)]
 pub enum Node {
-    /// One character out of `ranges[off..off + len]` of the tree.
-    Class {
-        /// First range.
-        off: usize,
-        /// How many; none matches nothing.
-        len: usize,
-    },
+    /// The empty string.
+    Empty,
+    /// One character out of the ranges of the tree: how many they are, from which on.
+    Class(u16, u32),
     /// A condition.
     Look(Look),
-    /// One after the other; without parts, the empty string.
-    Cat(Vec<Node>),
-    /// The first that leads to a match.
-    Alt(Vec<Node>),
-    /// `min` to `max` times.
+    /// One after the other. Lists lean to the left.
+    Cat(u32, u32),
+    /// The first, else the second. Lists lean to the left.
+    Alt(u32, u32),
+    /// At least `min` and at most `max` times ([`UNBOUNDED`]); preferably more if `greedy`.
     Repeat {
         /// What is repeated.
-        node: Box<Node>,
+        node: u32,
         /// At least so often.
-        min: u32,
-        /// At most so often, or [`UNBOUNDED`].
-        max: u32,
+        min: u16,
+        /// At most so often.
+        max: u16,
         /// Prefer more to fewer.
         greedy: bool,
     },
@@ -54,39 +54,48 @@ pub enum Node {
 
 /// A parsed pattern.
 pub struct Tree {
+    /// Its parts.
+    pub nodes: Vec<Node>,
     /// The whole pattern.
-    pub root: Node,
-    /// Ranges of code points, inclusive; those of one class are sorted and apart.
+    pub root: u32,
+    /// Ranges of code points, inclusive, sorted in each class. One with its ends the wrong way round is empty.
     pub ranges: Vec<(u32, u32)>,
 }
 
 /// Reads `pattern`. The error names the construct that is wrong or not supported.
 pub fn parse(pattern: &str, ignore_case: bool) -> Result<Tree, String> {
-    if pattern.len() > MAX_PATTERN {
-        return Err(format!("the pattern is longer than {MAX_PATTERN} bytes"));
-    }
     let rest = pattern.strip_prefix("(?i)");
     let mut parser = Parser {
         rest: rest.unwrap_or(pattern),
         fold: ignore_case || rest.is_some(),
         depth: 0,
+        nodes: vec![Node::Empty],
         ranges: Vec::new(),
+        error: String::new(),
     };
-    let root = parser.alternation()?;
-    if !parser.rest.is_empty() {
-        return Err("unbalanced ): no ( before it; write \\) for the character".into());
+    match parser.pattern() {
+        Ok(root) => Ok(Tree {
+            nodes: parser.nodes,
+            root,
+            ranges: parser.ranges,
+        }),
+        Err(Failed) => Err(parser.error),
     }
-    Ok(Tree {
-        root,
-        ranges: parser.ranges,
-    })
 }
+
+/// The index of the empty node, where lists start.
+const NOTHING: u32 = 0;
+
+/// The pattern is wrong; [`Parser::error`] says why.
+struct Failed;
 
 struct Parser<'a> {
     rest: &'a str,
     fold: bool,
     depth: u32,
+    nodes: Vec<Node>,
     ranges: Vec<(u32, u32)>,
+    error: String,
 }
 
 /// What an escape stands for.
@@ -145,20 +154,36 @@ const FOLDS: [(u16, u16, u16); 22] = [
 
 /// Group openings that are refused: what follows `(`, and its name.
 const REFUSED: [(&str, &str); 9] = [
-    ("?=", "look-ahead"),
-    ("?!", "look-ahead"),
-    ("?<=", "look-behind"),
-    ("?<!", "look-behind"),
-    ("?>", "atomic group"),
-    ("?#", "comment"),
-    ("?P=", "back-reference"),
-    ("?P<", "named group"),
-    ("?<", "named group"),
+    ("?=", "look-ahead ("),
+    ("?!", "look-ahead ("),
+    ("?<=", "look-behind ("),
+    ("?<!", "look-behind ("),
+    ("?>", "atomic group ("),
+    ("?#", "comment ("),
+    ("?P=", "back-reference ("),
+    ("?P<", "named group ("),
+    ("?<", "named group ("),
 ];
 
 impl Parser<'_> {
-    fn peek(&self) -> Option<char> {
-        self.rest.chars().next()
+    /// An error of three parts, the middle one what has been taken of `from`, an earlier `rest`.
+    fn fail(&mut self, before: &str, from: &str, after: &str) -> Failed {
+        let taken = from.len().wrapping_sub(self.rest.len());
+        self.error.push_str(before);
+        self.error.push_str(from.get(..taken).unwrap_or(""));
+        self.error.push_str(after);
+        Failed
+    }
+
+    /// Adds a part; its index.
+    fn add(&mut self, node: Node) -> u32 {
+        self.nodes.push(node);
+        (self.nodes.len() - 1) as u32
+    }
+
+    /// The next byte, 0 at the end. All syntax is ASCII.
+    fn peek(&self) -> u8 {
+        self.rest.as_bytes().first().copied().unwrap_or(0)
     }
 
     fn bump(&mut self) -> Option<char> {
@@ -178,196 +203,184 @@ impl Parser<'_> {
         }
     }
 
-    fn alternation(&mut self) -> Result<Node, String> {
-        let mut branches = Vec::new();
+    fn pattern(&mut self) -> Result<u32, Failed> {
+        if self.rest.len() > MAX_PATTERN {
+            return Err(self.fail("the pattern is longer than 8192 bytes", "", ""));
+        }
+        let root = self.alternation()?;
+        if self.rest.is_empty() {
+            return Ok(root);
+        }
+        let text = "unbalanced ): no ( before it; write \\) for the character";
+        Err(self.fail(text, "", ""))
+    }
+
+    fn alternation(&mut self) -> Result<u32, Failed> {
+        let mut branches = None;
         loop {
-            let mut items = Vec::new();
-            while !matches!(self.peek(), None | Some('|' | ')')) {
-                items.push(self.repeated()?);
+            let mut list = NOTHING;
+            while !self.rest.is_empty() && !matches!(self.peek(), b'|' | b')') {
+                let item = self.repeated()?;
+                list = self.add(Node::Cat(list, item));
             }
-            branches.push(Node::Cat(items));
+            let all = match branches {
+                None => list,
+                Some(before) => self.add(Node::Alt(before, list)),
+            };
             if !self.eat("|") {
-                return Ok(Node::Alt(branches));
+                return Ok(all);
             }
+            branches = Some(all);
         }
     }
 
     /// An atom and the quantifier behind it.
-    fn repeated(&mut self) -> Result<Node, String> {
-        let from = self.rest;
+    fn repeated(&mut self) -> Result<u32, Failed> {
+        let mut from = self.rest;
         if self.quantifier()?.is_some() {
-            return Err(format!(
-                "nothing to repeat before {}",
-                &from[..from.len() - self.rest.len()]
-            ));
+            return Err(self.fail("nothing to repeat before ", from, ""));
         }
         let node = self.atom()?;
         let Some((min, max)) = self.quantifier()? else {
             return Ok(node);
         };
         let greedy = !self.eat("?");
-        let from = self.rest;
+        from = self.rest;
         if self.quantifier()?.is_some() {
-            return Err(format!(
-                "{} after a quantifier is not supported: group the repeated part as (?:…)",
-                &from[..from.len() - self.rest.len()]
-            ));
+            let hint = " after a quantifier is not supported: group the repeated part as (?:…)";
+            return Err(self.fail("", from, hint));
         }
-        Ok(Node::Repeat {
-            node: Box::new(node),
+        Ok(self.add(Node::Repeat {
+            node,
             min,
             max,
             greedy,
-        })
+        }))
     }
 
     /// Takes a quantifier, if one is next, and gives its bounds. A `{` that opens none is an ordinary character.
-    fn quantifier(&mut self) -> Result<Option<(u32, u32)>, String> {
-        let bytes = self.rest.as_bytes();
-        let simple = match bytes.first() {
-            Some(b'*') => (0, UNBOUNDED),
-            Some(b'+') => (1, UNBOUNDED),
-            Some(b'?') => (0, 1),
-            Some(b'{') => return self.counted(),
-            _ => return Ok(None),
-        };
-        self.bump();
-        Ok(Some(simple))
-    }
-
-    fn counted(&mut self) -> Result<Option<(u32, u32)>, String> {
-        let (mut bounds, mut which, mut len) = ([None, None], 0, 1);
-        loop {
-            match self.rest.as_bytes().get(len) {
-                Some(&b @ b'0'..=b'9') => {
-                    let n: u32 = bounds[which].unwrap_or(0);
-                    bounds[which] = Some((n * 10 + u32::from(b - b'0')).min(MAX_COUNT + 1));
+    fn quantifier(&mut self) -> Result<Option<(u16, u16)>, Failed> {
+        let (mut min, mut max, mut len) = (0, UNBOUNDED, 1);
+        match self.peek() {
+            b'*' => {}
+            b'+' => min = 1,
+            b'?' => max = 1,
+            b'{' => {
+                let (mut bounds, mut which) = ([UNBOUNDED; 2], 0);
+                loop {
+                    match self.rest.as_bytes().get(len) {
+                        Some(&b @ b'0'..=b'9') => {
+                            let n = match bounds[which] {
+                                UNBOUNDED => 0,
+                                n => n,
+                            };
+                            bounds[which] = (n * 10 + u16::from(b - b'0')).min(MAX_COUNT + 1);
+                        }
+                        Some(b',') if which == 0 => which = 1,
+                        Some(b'}') if bounds[0] != UNBOUNDED => break,
+                        _ => return Ok(None),
+                    }
+                    len += 1;
                 }
-                Some(b',') if which == 0 => which = 1,
-                Some(b'}') if bounds[0].is_some() => break,
-                _ => return Ok(None),
+                len += 1;
+                (min, max) = (bounds[0], bounds[which]);
             }
-            len += 1;
+            _ => return Ok(None),
         }
-        let text = &self.rest[..=len];
-        self.rest = &self.rest[len + 1..];
-        let min = bounds[0].unwrap_or(0);
-        let max = bounds[which].unwrap_or(UNBOUNDED);
-        if min > MAX_COUNT || max > MAX_COUNT && max != UNBOUNDED {
-            return Err(format!("{text} repeats more than {MAX_COUNT} times"));
-        }
-        if min > max {
-            return Err(format!("{text} has its bounds the wrong way round"));
-        }
-        Ok(Some((min, max)))
+        let from = self.rest;
+        self.rest = &from[len..];
+        let wrong = if min > MAX_COUNT || max == MAX_COUNT + 1 {
+            " repeats more than 1000 times"
+        } else if min > max {
+            " has its bounds the wrong way round"
+        } else {
+            return Ok(Some((min, max)));
+        };
+        Err(self.fail("", from, wrong))
     }
 
-    fn atom(&mut self) -> Result<Node, String> {
+    fn atom(&mut self) -> Result<u32, Failed> {
         let mark = self.ranges.len();
         match self.bump().unwrap_or('\0') {
             '(' => return self.group(),
             '[' => return self.class(),
-            '^' => return Ok(Node::Look(Look::Start)),
-            '$' => return Ok(Node::Look(Look::End)),
+            '^' => return Ok(self.add(Node::Look(Look::Start))),
+            '$' => return Ok(self.add(Node::Look(Look::End))),
             '.' => {
                 self.push(10, 10);
-                return Ok(self.finish(mark, true));
+                return Ok(self.set(mark, true));
             }
             '\\' => match self.escape()? {
                 Escape::Char(c) => self.push(c, c),
                 Escape::Set => {}
-                Escape::Look(look) => return Ok(Node::Look(look)),
+                Escape::Look(look) => return Ok(self.add(Node::Look(look))),
             },
             c => self.push(c as u32, c as u32),
         }
-        self.fold(mark);
-        Ok(self.finish(mark, false))
+        Ok(self.set(mark, false))
     }
 
-    fn group(&mut self) -> Result<Node, String> {
-        if self.rest.starts_with('?') && !self.eat("?:") {
-            let known = REFUSED.iter().find(|(p, _)| self.rest.starts_with(p));
-            if let Some((prefix, name)) = known {
-                return Err(format!("{name} ({prefix} is not supported"));
+    fn group(&mut self) -> Result<u32, Failed> {
+        if self.peek() == b'?' && !self.eat("?:") {
+            let from = self.rest;
+            if let Some((_, name)) = REFUSED.iter().find(|r| self.eat(r.0)) {
+                return Err(self.fail(name, from, " is not supported"));
             }
-            let shown: String = self.rest.chars().take(2).collect();
-            return Err(format!(
-                "({shown} is not supported: groups are ( and (?:, the only flag is (?i) at the very start"
-            ));
+            self.bump();
+            self.bump();
+            let hint =
+                " is not supported: groups are ( and (?:, the only flag is (?i) at the very start";
+            return Err(self.fail("(", from, hint));
         }
         if self.depth == MAX_DEPTH {
-            return Err(format!("groups are nested more than {MAX_DEPTH} deep"));
+            return Err(self.fail("groups are nested more than 100 deep", "", ""));
         }
         self.depth += 1;
         let node = self.alternation()?;
         self.depth -= 1;
         if !self.eat(")") {
-            return Err("unbalanced (: no ) closes it; write \\( for the character".into());
+            let text = "unbalanced (: no ) closes it; write \\( for the character";
+            return Err(self.fail(text, "", ""));
         }
         Ok(node)
     }
 
     /// What follows a `\`.
-    fn escape(&mut self) -> Result<Escape, String> {
+    fn escape(&mut self) -> Result<Escape, Failed> {
+        let from = self.rest;
         let Some(c) = self.bump() else {
-            return Err("\\ at the end escapes nothing; write \\\\ for the character".into());
+            let text = "\\ at the end escapes nothing; write \\\\ for the character";
+            return Err(self.fail(text, "", ""));
         };
+        let place = |list: &[u8]| list.iter().position(|&b| u32::from(b) == c as u32);
+        if let Some(i) = place(b"ntrfv") {
+            return Ok(Escape::Char(u32::from(b"\n\t\r\x0C\x0B"[i])));
+        }
+        if let Some(i) = place(b"AzbB") {
+            return Ok(Escape::Look(
+                [Look::Start, Look::End, Look::Word, Look::NotWord][i],
+            ));
+        }
+        if let Some(i) = place(b"dswDSW") {
+            self.push_set(SETS[i % 3].1, i > 2);
+            return Ok(Escape::Set);
+        }
+        let mut hint = " is not supported";
         let what = match c {
-            'd' | 's' | 'w' | 'D' | 'S' | 'W' => {
-                let name = c.to_ascii_lowercase();
-                let set = SETS.iter().find(|(n, _)| n.starts_with(name));
-                self.push_set(set.map_or(b"", |s| s.1), c != name);
-                return Ok(Escape::Set);
-            }
-            'b' => return Ok(Escape::Look(Look::Word)),
-            'B' => return Ok(Escape::Look(Look::NotWord)),
-            'A' => return Ok(Escape::Look(Look::Start)),
-            'z' => return Ok(Escape::Look(Look::End)),
-            'n' => return Ok(Escape::Char(10)),
-            't' => return Ok(Escape::Char(9)),
-            'r' => return Ok(Escape::Char(13)),
-            'f' => return Ok(Escape::Char(12)),
-            'v' => return Ok(Escape::Char(11)),
-            'x' => return self.hex(2),
-            'u' => return self.hex(4),
-            '1'..='9' | 'k' => "back-reference",
-            'p' | 'P' => "Unicode class",
+            '1'..='9' | 'k' => "back-reference \\",
+            'p' | 'P' => "Unicode class \\",
             // GNU's word boundaries, other dialects' plain characters: the meaning can't be told.
-            '<' | '>' => "word boundary",
-            '0' | 'a'..='z' | 'A'..='Z' => "escape",
+            '<' | '>' => {
+                hint = " is not supported: use \\b, or the character without \\";
+                "word boundary \\"
+            }
+            c if c.is_ascii_alphanumeric() => "escape \\",
             c => return Ok(Escape::Char(c as u32)),
         };
-        let hint = match c {
-            '<' | '>' => ": use \\b, or the character without \\",
-            _ => "",
-        };
-        Err(format!("{what} \\{c} is not supported{hint}"))
+        Err(self.fail(what, from, hint))
     }
 
-    /// The number behind `\x` or `\u`: `digits` hexadecimal digits, or any number of them in braces.
-    fn hex(&mut self, digits: usize) -> Result<Escape, String> {
-        let braces = self.eat("{");
-        let (mut code, mut count) = (0, 0);
-        while let Some(d) = self.peek().and_then(|c| c.to_digit(16)) {
-            if count == digits && !braces {
-                break;
-            }
-            code = (code * 16 + d).min(LAST + 1);
-            count += 1;
-            self.bump();
-        }
-        let complete = if braces {
-            count > 0 && self.eat("}")
-        } else {
-            count == digits
-        };
-        if complete && char::from_u32(code).is_some() {
-            return Ok(Escape::Char(code));
-        }
-        Err("\\x and \\u need a character's number: \\x1b, \\u20ac or \\x{20ac}".into())
-    }
-
-    fn class(&mut self) -> Result<Node, String> {
+    fn class(&mut self) -> Result<u32, Failed> {
         let mark = self.ranges.len();
         let negate = self.eat("^");
         let mut first = true;
@@ -381,58 +394,68 @@ impl Parser<'_> {
                 continue;
             };
             let mut hi = lo;
-            if self.rest.starts_with('-') && !self.rest.starts_with("-]") {
+            if self.peek() == b'-' && !self.rest.starts_with("-]") {
                 self.bump();
-                let end = self.class_item()?;
-                match end {
-                    Some(end) if end >= lo => hi = end,
-                    _ => {
-                        let text = &from[..from.len() - self.rest.len()];
-                        return Err(format!(
-                            "{text} in a class is not a range from a lower to a higher character"
-                        ));
-                    }
+                hi = self.class_item()?.unwrap_or(0);
+                if hi < lo {
+                    let text = " in a class is not a range from a lower to a higher character";
+                    return Err(self.fail("", from, text));
                 }
             }
             self.push(lo, hi);
         }
-        self.fold(mark);
-        Ok(self.finish(mark, negate))
+        Ok(self.set(mark, negate))
     }
 
     /// One member of a class; `None` when it was a set, which has been pushed.
-    fn class_item(&mut self) -> Result<Option<u32>, String> {
+    fn class_item(&mut self) -> Result<Option<u32>, Failed> {
         match self.bump() {
-            None => Err("unbalanced [: no ] closes it; write \\[ for the character".into()),
+            None => {
+                let text = "unbalanced [: no ] closes it; write \\[ for the character";
+                Err(self.fail(text, "", ""))
+            }
             Some('\\') => match self.escape()? {
                 Escape::Char(c) => Ok(Some(c)),
                 Escape::Set => Ok(None),
-                Escape::Look(_) => Err("\\b \\B \\A \\z mean nothing inside a class".into()),
+                Escape::Look(_) => {
+                    Err(self.fail("\\b \\B \\A \\z mean nothing inside a class", "", ""))
+                }
             },
-            Some('[') if self.rest.starts_with(':') => self.posix(),
+            Some('[') if self.peek() == b':' => self.posix(),
             Some(c) => Ok(Some(c as u32)),
         }
     }
 
-    /// `[:name:]` inside a class, whose `[` is taken; a `[:` that isn't closed is a `[`.
-    fn posix(&mut self) -> Result<Option<u32>, String> {
-        let Some((name, rest)) = self.rest[1..].split_once(":]") else {
-            return Ok(Some('[' as u32));
-        };
-        if !name.bytes().all(|b| b.is_ascii_alphabetic() || b == b'^') {
-            return Ok(Some('[' as u32));
+    /// `[:name:]` or `[:^name:]` inside a class, whose `[` is taken.
+    fn posix(&mut self) -> Result<Option<u32>, Failed> {
+        let inner = &self.rest[1..];
+        let plain = inner.strip_prefix('^');
+        for (name, set) in &SETS[3..] {
+            let rest = plain.unwrap_or(inner).strip_prefix(name);
+            if let Some(rest) = rest.and_then(|r| r.strip_prefix(":]")) {
+                self.rest = rest;
+                self.push_set(set, plain.is_some());
+                return Ok(None);
+            }
         }
-        let plain = name.strip_prefix('^');
-        let Some(set) = SETS[3..].iter().find(|s| s.0 == plain.unwrap_or(name)) else {
-            return Err(format!("class [:{name}:] is not supported"));
-        };
-        self.rest = rest;
-        self.push_set(set.1, plain.is_some());
-        Ok(None)
+        let text = "[[: opens no known class like [[:alpha:]]; write \\[ for the character";
+        Err(self.fail(text, "", ""))
     }
 
+    /// The class of the ranges from `mark` on.
+    fn set(&mut self, mark: usize, negate: bool) -> u32 {
+        self.fold(mark);
+        self.finish(mark, negate);
+        // At most twice the pattern's length.
+        let len = self.ranges.len() - mark;
+        self.add(Node::Class(len as u16, mark as u32))
+    }
+
+    /// Adds a range, unless it is empty.
     fn push(&mut self, lo: u32, hi: u32) {
-        self.ranges.push((lo, hi));
+        if lo <= hi {
+            self.ranges.push((lo, hi));
+        }
     }
 
     fn push_set(&mut self, pairs: &[u8], negate: bool) {
@@ -448,30 +471,26 @@ impl Parser<'_> {
         if !self.fold {
             return;
         }
+        // Joined first: many overlapping ranges would become far more.
+        self.finish(mark, false);
         for i in mark..self.ranges.len() {
             let (lo, hi) = self.ranges[i];
             for (first, last, way) in FOLDS {
                 let [first, last, way] = [first, last, way].map(u32::from);
                 let (a, b) = (lo.max(first), hi.min(last));
-                if way == 1 {
-                    if a <= b {
-                        self.push(a - ((a - first) & 1), b + ((last - b) & 1));
-                    }
-                    continue;
-                }
-                if a <= b {
+                if way != 1 {
                     self.push(a + way, b + way);
-                }
-                let (a, b) = (lo.max(first + way), hi.min(last + way));
-                if a <= b {
-                    self.push(a - way, b - way);
+                    let (a, b) = (lo.max(first + way), hi.min(last + way));
+                    self.push(a - way, b.saturating_sub(way));
+                } else if a <= b {
+                    self.push(a - ((a - first) & 1), b + ((last - b) & 1));
                 }
             }
         }
     }
 
     /// Sorts and joins the ranges from `mark` on, or replaces them by what they leave out.
-    fn finish(&mut self, mark: usize, negate: bool) -> Node {
+    fn finish(&mut self, mark: usize, negate: bool) {
         // Insertion sort: classes are short, and the library's sort is larger than this whole parser.
         for i in mark + 1..self.ranges.len() {
             let mut j = i;
@@ -480,15 +499,10 @@ impl Parser<'_> {
                 j -= 1;
             }
         }
-        let (end, mut kept, mut free) = (self.ranges.len(), mark, 0);
-        for i in mark..end {
+        let mut kept = mark;
+        for i in mark..self.ranges.len() {
             let (lo, hi) = self.ranges[i];
-            if negate {
-                if lo > free {
-                    self.push(free, lo - 1);
-                }
-                free = free.max(hi + 1);
-            } else if kept > mark && lo <= self.ranges[kept - 1].1 + 1 {
+            if kept > mark && lo <= self.ranges[kept - 1].1 + 1 {
                 let last = &mut self.ranges[kept - 1].1;
                 *last = hi.max(*last);
             } else {
@@ -496,17 +510,15 @@ impl Parser<'_> {
                 kept += 1;
             }
         }
+        self.ranges.truncate(kept);
         if negate {
-            if free <= LAST {
-                self.push(free, LAST);
+            let mut free = 0;
+            for range in &mut self.ranges[mark..] {
+                let (lo, hi) = *range;
+                *range = if lo == 0 { EMPTY } else { (free, lo - 1) };
+                free = hi + 1;
             }
-            self.ranges.drain(mark..end);
-        } else {
-            self.ranges.truncate(kept);
-        }
-        Node::Class {
-            off: mark,
-            len: self.ranges.len() - mark,
+            self.push(free, LAST);
         }
     }
 }

@@ -7,6 +7,8 @@ use super::parse::{Look, Node, Tree, UNBOUNDED};
 const MAX_INSTS: usize = 10_000;
 /// Most byte ranges of a program (4 bytes each).
 const MAX_EDGES: usize = 30_000;
+/// Most byte ranges of one class; building its graph takes time in their square.
+const MAX_ARCS: usize = 1000;
 /// Most nodes visited: nested repetitions of nothing emit nothing, but take time.
 const MAX_VISITS: u32 = 100_000;
 
@@ -48,8 +50,7 @@ pub struct Prog {
     pub edges: Vec<Edge>,
     /// Where to start.
     pub entry: u16,
-    /// Runs from right to left and wants the longest way; else from left to right, wanting the preferred one, with
-    /// starts at every later byte tried last.
+    /// Runs from right to left.
     pub reverse: bool,
     /// Has conditions of any kind.
     pub looks: bool,
@@ -68,24 +69,20 @@ pub fn compile(tree: &Tree, reverse: bool) -> Option<Prog> {
             looks: false,
             words: false,
         },
-        ranges: &tree.ranges,
+        tree,
+        list: Vec::new(),
         local: Vec::new(),
         visits: 0,
     };
-    c.prog.entry = c.node(&tree.root, 0)?;
-    if !reverse {
-        let skip = c.emit(Inst::Match)?;
-        c.prog.entry = c.emit(Inst::Split(c.prog.entry, skip))?;
-        c.local.clear();
-        c.local.push(Arc(HEAD, 0, 0xFF, EXIT));
-        c.prog.insts[usize::from(skip)] = c.edges(HEAD, EXIT, 0, c.prog.entry)?;
-    }
+    c.prog.entry = c.node(tree.root, 0)?;
     Some(c.prog)
 }
 
 struct Compiler<'a> {
     prog: Prog,
-    ranges: &'a [(u32, u32)],
+    tree: &'a Tree,
+    /// Parts of the lists being compiled, of each list the last part first.
+    list: Vec<u32>,
     /// The class being compiled, as a graph from `HEAD` to `EXIT`.
     local: Vec<Arc>,
     visits: u32,
@@ -110,45 +107,53 @@ impl Compiler<'_> {
     }
 
     /// Emits `node` so that it goes on at `next`; its entry. Compiling from the end leaves nothing to patch but loops.
-    fn node(&mut self, node: &Node, next: u16) -> Option<u16> {
+    fn node(&mut self, mut node: u32, next: u16) -> Option<u16> {
         self.visits += 1;
         if self.visits > MAX_VISITS {
             return None;
         }
         let mut at = next;
-        match node {
-            Node::Class { off, len } => return self.class(*off, *len, next),
+        let tree = self.tree;
+        match tree.nodes[node as usize] {
+            Node::Empty => {}
+            Node::Class(len, off) => {
+                let ranges = &tree.ranges[off as usize..][..usize::from(len)];
+                return self.class(ranges, next);
+            }
             Node::Look(look) => {
                 self.prog.looks = true;
-                let look = match look {
-                    Look::Start if self.prog.reverse => Look::End,
-                    Look::End if self.prog.reverse => Look::Start,
-                    Look::Start | Look::End => *look,
-                    Look::Word | Look::NotWord => {
-                        self.prog.words = true;
-                        *look
-                    }
-                };
+                self.prog.words |= matches!(look, Look::Word | Look::NotWord);
                 return self.emit(Inst::Look(look, next));
             }
-            Node::Cat(items) => {
-                for i in 0..items.len() {
-                    let i = if self.prog.reverse {
-                        i
-                    } else {
-                        items.len() - 1 - i
-                    };
-                    at = self.node(&items[i], at)?;
+            Node::Cat(..) => {
+                let mark = self.list.len();
+                while let Node::Cat(before, last) = tree.nodes[node as usize] {
+                    self.list.push(last);
+                    node = before;
                 }
-            }
-            Node::Alt(branches) => {
-                for (i, branch) in branches.iter().rev().enumerate() {
-                    let entry = self.node(branch, next)?;
-                    at = if i == 0 {
-                        entry
-                    } else {
-                        self.emit(Inst::Split(entry, at))?
+                let end = self.list.len();
+                for i in mark..end {
+                    let i = match self.prog.reverse {
+                        true => mark + end - 1 - i,
+                        false => i,
                     };
+                    at = self.node(self.list[i], at)?;
+                }
+                self.list.truncate(mark);
+            }
+            Node::Alt(mut before, last) => {
+                at = self.node(last, next)?;
+                loop {
+                    let (more, branch) = match tree.nodes[before as usize] {
+                        Node::Alt(more, branch) => (Some(more), branch),
+                        _ => (None, before),
+                    };
+                    let entry = self.node(branch, next)?;
+                    at = self.emit(Inst::Split(entry, at))?;
+                    match more {
+                        Some(more) => before = more,
+                        None => break,
+                    }
                 }
             }
             Node::Repeat {
@@ -161,8 +166,8 @@ impl Compiler<'_> {
                     true => Inst::Split(body, next),
                     false => Inst::Split(next, body),
                 };
-                let mut count = *min;
-                if *max == UNBOUNDED {
+                let mut count = min;
+                if max == UNBOUNDED {
                     let again = self.emit(Inst::Match)?;
                     at = self.node(node, again)?;
                     self.prog.insts[usize::from(again)] = split(at);
@@ -172,9 +177,9 @@ impl Compiler<'_> {
                     }
                     count = count.saturating_sub(1);
                 } else {
-                    for _ in *min..*max {
-                        let body = self.node(node, at)?;
-                        at = self.emit(split(body))?;
+                    for _ in min..max {
+                        at = self.node(node, at)?;
+                        at = self.emit(split(at))?;
                     }
                 }
                 for _ in 0..count {
@@ -185,78 +190,79 @@ impl Compiler<'_> {
         Some(at)
     }
 
-    fn class(&mut self, off: usize, len: usize, next: u16) -> Option<u16> {
+    fn class(&mut self, ranges: &[(u32, u32)], next: u16) -> Option<u16> {
         self.local.clear();
-        let ranges = self.ranges;
         let mut nodes = 2;
-        for &(lo, hi) in &ranges[off..off + len] {
-            self.utf8(lo, hi, &mut nodes);
-            if self.local.len() > MAX_INSTS {
+        for &(lo, hi) in ranges {
+            if lo <= hi {
+                self.utf8(lo, hi, &mut nodes);
+            }
+            if self.local.len() > MAX_ARCS {
                 return None;
             }
         }
-        // Backwards the same graph is walked from its exit to its head.
-        let (source, sink) = match self.prog.reverse {
-            true => (EXIT, HEAD),
-            false => (HEAD, EXIT),
-        };
-        let base = self.emit(Inst::Match)?;
-        self.prog.insts[usize::from(base)] = self.edges(source, sink, base, next)?;
-        for from in 2..nodes {
-            let inst = self.edges(from, sink, base, next)?;
-            self.emit(inst)?;
+        // Backwards the same graph is walked from its exit to its head. All nodes but the last one walked to become
+        // instructions, the first one the entry.
+        let back = self.prog.reverse;
+        let sink = if back { HEAD } else { EXIT };
+        let base = self.prog.insts.len() as u16;
+        for node in (0..nodes).filter(|&n| n != sink) {
+            let off = self.prog.edges.len();
+            for &Arc(from, lo, hi, to) in &self.local {
+                let (from, to) = if back { (to, from) } else { (from, to) };
+                if from == node {
+                    let to = match to {
+                        HEAD | EXIT => next,
+                        inner => base + inner - 1,
+                    };
+                    self.prog.edges.push(Edge { lo, hi, to });
+                }
+            }
+            let len = self.prog.edges.len() - off;
+            if off + len > MAX_EDGES {
+                return None;
+            }
+            self.emit(Inst::Bytes {
+                off: off as u16,
+                len: len as u16,
+            })?;
         }
         Some(base)
     }
 
-    /// The instruction for node `from` of the graph: the source is at `base`, nodes from 2 on follow it, the sink is
-    /// `next`.
-    fn edges(&mut self, from: u16, sink: u16, base: u16, next: u16) -> Option<Inst> {
-        let off = self.prog.edges.len();
-        for &Arc(a, lo, hi, b) in &self.local {
-            let (a, b) = if self.prog.reverse { (b, a) } else { (a, b) };
-            if a == from {
-                let to = if b == sink { next } else { base + b - 1 };
-                self.prog.edges.push(Edge { lo, hi, to });
-            }
-        }
-        let len = self.prog.edges.len() - off;
-        (off + len <= MAX_EDGES).then_some(Inst::Bytes {
-            off: off as u16,
-            len: len as u16,
-        })
-    }
-
     /// Adds the UTF-8 sequences of the characters `lo..=hi` to the graph, common ends shared. Surrogates are none.
     fn utf8(&mut self, lo: u32, hi: u32, nodes: &mut u16) {
-        for limit in [0x7F, 0x7FF, 0xD7FF, 0xDFFF, 0xFFFF] {
-            if lo <= limit && limit < hi {
-                self.utf8(lo, limit, nodes);
-                return self.utf8(limit + 1, hi, nodes);
+        let mut cut = hi;
+        for limit in [0x7F, 0x7FF, 0xD7FF, 0xFFFF] {
+            if lo <= limit && limit < cut {
+                cut = limit;
             }
         }
-        let len = match hi {
-            0..=0x7F => return self.local.push(Arc(HEAD, lo as u8, hi as u8, EXIT)),
+        let len = match cut {
+            0..=0x7F => 1,
             0x80..=0x7FF => 2,
-            0xD800..=0xDFFF => return,
             0x800..=0xFFFF => 3,
             _ => 4,
         };
         // Where leading bytes differ, the bytes behind them must run through all their values.
-        for shift in [6, 12, 18] {
-            let low = (1 << shift) - 1;
-            if lo | low < hi {
-                let cut = if lo & low != 0 {
-                    lo | low
-                } else if hi & low != low {
-                    (hi & !low) - 1
-                } else {
-                    continue;
-                };
-                self.utf8(lo, cut, nodes);
-                return self.utf8(cut + 1, hi, nodes);
+        for shift in 1..len {
+            let low = (1 << (6 * shift)) - 1;
+            if lo | low < cut {
+                if lo & low != 0 {
+                    cut = lo | low;
+                } else if cut & low != low {
+                    cut = (cut & !low) - 1;
+                }
             }
         }
+        if cut < hi {
+            self.utf8(cut + 1, hi, nodes);
+        }
+        // The rule on leading bytes has cut behind the last surrogate.
+        if lo & !0x7FF == 0xD800 {
+            return;
+        }
+        let hi = cut;
         let mut to = EXIT;
         for shift in 0..len - 1 {
             let byte = |c: u32| 0x80 | (c >> (6 * shift)) as u8 & 0x3F;
@@ -271,7 +277,8 @@ impl Compiler<'_> {
             }
             to = arc.0;
         }
-        let lead = |c: u32| !(0xFF >> len) | (c >> (6 * (len - 1))) as u8;
+        let mark = if len == 1 { 0 } else { !(0xFF >> len) };
+        let lead = |c: u32| mark | (c >> (6 * (len - 1))) as u8;
         self.local.push(Arc(HEAD, lead(lo), lead(hi), to));
     }
 }
