@@ -49,6 +49,8 @@ pub struct Dfa {
     stack: Vec<u16>,
     /// Two bits an address: followed, listed in `next`.
     marks: Vec<u8>,
+    /// `\n` and `\r` count as ends of the haystack. To be set before the first run.
+    pub lines: bool,
     /// Bytes of states kept; over it, all are forgotten and made again.
     pub cache: usize,
 }
@@ -61,8 +63,12 @@ impl Dfa {
             true => &[(b'0', b'9'), (b'A', b'Z'), (b'_', b'_'), (b'a', b'z')],
             false => &[],
         };
+        let ends: &[(u8, u8)] = match prog.looks {
+            true => &[(b'\n', b'\n'), (b'\r', b'\r')],
+            false => &[],
+        };
         let ranges = prog.edges.iter().map(|e| (e.lo, e.hi));
-        for (lo, hi) in ranges.chain(word.iter().copied()) {
+        for (lo, hi) in ranges.chain([word, ends].concat()) {
             starts[usize::from(lo)] = true;
             starts[usize::from(hi) + 1] = true;
         }
@@ -84,6 +90,7 @@ impl Dfa {
             buckets: [0; 256],
             next: Vec::new(),
             stack: Vec::new(),
+            lines: false,
             cache: 64 * 1024,
         };
         dfa.flush();
@@ -135,7 +142,7 @@ impl Dfa {
     /// The kind of byte `b`, as far as this program cares.
     fn kind(&self, b: Option<u8>) -> u8 {
         match b {
-            None if self.prog.looks => EDGE,
+            None | Some(b'\n' | b'\r') if self.prog.looks && (self.lines || b.is_none()) => EDGE,
             Some(b) if self.prog.words && (b.is_ascii_alphanumeric() || b == b'_') => WORD,
             _ => OTHER,
         }

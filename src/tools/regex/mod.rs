@@ -55,6 +55,21 @@ impl Regex {
         })
     }
 
+    /// Makes `^` and `$` match around each `\n` and `\r`, too. To be called before the first search.
+    pub fn by_lines(&mut self) {
+        self.forward.lines = true;
+    }
+
+    /// A place in the first line at or after `start` that may have a match; `hay` may have many lines, and none before
+    /// that one has a match.
+    pub fn candidate(&mut self, hay: &[u8], start: usize) -> Option<usize> {
+        match self.literal.is_empty() {
+            // The match that ends first: every line before that end is out.
+            true => self.forward.run(hay, start, hay.len(), true),
+            false => Some(start + self.prefilter(hay.get(start..)?)?),
+        }
+    }
+
     /// The leftmost match that starts at or after `start`, as the range of its bytes. Bytes before `start` decide what
     /// `^` and `\b` see there. An empty match may lie inside a character.
     pub fn find_at(&mut self, hay: &[u8], start: usize) -> Option<(usize, usize)> {
@@ -66,6 +81,9 @@ impl Regex {
         if self.reverse.is_none() {
             // As large as the forward program, so it can't fail.
             self.reverse = prog::compile(&self.tree, true).map(Dfa::new);
+            if let Some(reverse) = &mut self.reverse {
+                reverse.lines = self.forward.lines;
+            }
         }
         let from = match &mut self.reverse {
             Some(reverse) => reverse.run(hay, end, start, false),
