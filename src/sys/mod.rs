@@ -1,5 +1,6 @@
 //! The operating system: processes, files, signals, clocks, terminals. All `unsafe` code of the program is here.
 
+pub mod dir;
 pub mod fs;
 pub mod hash;
 pub mod out;

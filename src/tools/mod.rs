@@ -6,6 +6,7 @@ pub mod bigedit;
 pub mod compact;
 pub mod edit;
 pub mod editcall;
+pub mod found;
 pub mod glob;
 pub mod globset;
 pub mod grep;
@@ -119,11 +120,13 @@ pub struct Tool {
 }
 
 /// The table, in the order the model sees.
-pub static TOOLS: [&Tool; 5] = [
+pub static TOOLS: [&Tool; 7] = [
     &read::TOOL,
     &write::TOOL,
     &edit::TOOL,
     &bash::TOOL,
+    &glob::TOOL,
+    &grep::TOOL,
     &compact::TOOL,
 ];
 

@@ -55,6 +55,8 @@ pub struct Dfa {
     stack: Vec<u16>,
     /// Two bits an address: followed, listed in `next`.
     marks: Vec<u8>,
+    /// `\n` and `\r` count as ends of the haystack. To be set before the first run.
+    pub lines: bool,
     /// Bytes of states kept; over it, all are forgotten and made again.
     pub cache: usize,
 }
@@ -70,7 +72,8 @@ impl Dfa {
         }
         for b in 1..=255 {
             let class = &mut classes[usize::from(b)];
-            if *class == 1 || prog.words && is_word(b) != is_word(b - 1) {
+            let line = prog.looks && matches!(b, b'\n' | 11 | b'\r' | 14);
+            if *class == 1 || line || prog.words && is_word(b) != is_word(b - 1) {
                 samples.push(b);
             }
             *class = (samples.len() - 1) as u8;
@@ -87,6 +90,7 @@ impl Dfa {
             buckets: vec![0; 256],
             next: Vec::new(),
             stack: Vec::new(),
+            lines: false,
             cache: 64 * 1024,
         };
         dfa.flush();
@@ -142,7 +146,7 @@ impl Dfa {
     /// The kind of byte `b`, as far as this program cares.
     fn kind(&self, b: Option<u8>) -> u8 {
         match b {
-            None if self.prog.looks => EDGE,
+            None | Some(b'\n' | b'\r') if self.prog.looks && (self.lines || b.is_none()) => EDGE,
             Some(b) if self.prog.words && is_word(b) => WORD,
             _ => OTHER,
         }

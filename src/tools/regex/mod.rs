@@ -54,6 +54,22 @@ impl Regex {
         })
     }
 
+    /// Makes `^` and `$` match around each `\n` and `\r`, too. To be called before the first search.
+    pub fn by_lines(&mut self) {
+        self.forward.lines = true;
+        self.reverse.lines = true;
+    }
+
+    /// A place in the first line at or after `start` that may have a match; `hay` may have many lines, and none before
+    /// that one has a match.
+    pub fn candidate(&mut self, hay: &[u8], start: usize) -> Option<usize> {
+        match self.literal.is_empty() {
+            // The match that ends first: every line before that end is out.
+            true => self.forward.run(hay, start, hay.len(), true),
+            false => Some(start + memmem::find(hay.get(start..)?, &self.literal)?),
+        }
+    }
+
     /// The leftmost match that starts at or after `start`, as the range of its bytes. Bytes before `start` decide what
     /// `^` and `\b` see there. An empty match may lie inside a character.
     pub fn find_at(&mut self, hay: &[u8], start: usize) -> Option<(usize, usize)> {
