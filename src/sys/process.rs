@@ -13,6 +13,9 @@ pub const EXTRA_FD: i32 = 3;
 /// How long a group gets between TERM and KILL, in ms.
 const TERM_GRACE: u64 = 200;
 
+/// Most a pipe can hold (Linux's limit for unprivileged processes), in bytes.
+const PIPE_MAX: usize = 1 << 20;
+
 /// What to start.
 #[derive(Default)]
 pub struct Spawn<'a> {
@@ -187,6 +190,7 @@ pub fn run(
     let started = time::monotonic_ms();
     let mut last_byte = started;
     let mut exited: Option<(End, u64)> = None;
+    let mut after_exit = 0;
     let mut buf = [0u8; 16 * 1024];
     let cause = loop {
         let now = time::monotonic_ms();
@@ -206,13 +210,16 @@ pub fn run(
                 (_, total) => (total, Cause::Total),
             },
         };
-        if wake.is_some_and(|w| now >= w) {
+        let expired = wake.is_some_and(|w| now >= w);
+        // What the child itself wrote is in the pipe and still to be read, however late we are.
+        let leftover = expired && why == Cause::Detached && after_exit <= PIPE_MAX;
+        if expired && !leftover {
             break why;
         }
         if signal::cancelled() {
             break Cause::Cancelled;
         }
-        let mut wait = wake.map(|w| w - now);
+        let mut wait = wake.map(|w| w.saturating_sub(now));
         if watch.tick() {
             wait = Some(wait.map_or(100, |w| w.min(100)));
         }
@@ -234,6 +241,9 @@ pub fn run(
                 exited.is_some()
             } || signal::cancelled()
         });
+        if leftover && fds[0].revents == 0 && fds[1].revents == 0 {
+            break why;
+        }
         if !ready {
             continue;
         }
@@ -262,6 +272,9 @@ pub fn run(
             if n > 0 {
                 if i == 0 {
                     last_byte = time::monotonic_ms();
+                }
+                if leftover {
+                    after_exit += n as usize;
                 }
                 enough |= !sink(stream, &buf[..n as usize]);
             } else if n == 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
