@@ -49,7 +49,7 @@ pub struct Dfa {
     stack: Vec<u16>,
     /// Two bits an address: followed, listed in `next`.
     marks: Vec<u8>,
-    /// `\n` and `\r` count as ends of the haystack. To be set before the first run.
+    /// `\n` counts as an end of the haystack and so does, for what comes before it, `\r`. To be set before the first run.
     pub lines: bool,
     /// Bytes of states kept; over it, all are forgotten and made again.
     pub cache: usize,
@@ -203,7 +203,11 @@ impl Dfa {
                 }
             }
         }
-        let (to, kept) = self.intern(ahead | matched);
+        let passed = match byte {
+            Some(b'\r') => OTHER,
+            _ => ahead,
+        };
+        let (to, kept) = self.intern(passed | matched);
         if kept {
             let stride = self.samples.len() + 1;
             self.table[usize::from(state) * stride + class] = to;
