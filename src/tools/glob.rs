@@ -106,3 +106,156 @@ fn show(found: &mut Found, path: &[u8], cwd: &[u8], dir: bool) {
         found.show();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::scene::Scene;
+    use std::os::unix::ffi::OsStringExt;
+    use std::time::{Duration, SystemTime};
+
+    fn scene() -> Scene {
+        let scene = Scene::new();
+        for dir in ["src/sub", "tests", ".git", "empty"] {
+            std::fs::create_dir_all(scene.path(dir)).unwrap();
+        }
+        for file in [
+            "src/a.rs",
+            "src/sub/b.rs",
+            "src/sub/c.c",
+            "tests/a.rs",
+            ".git/HEAD",
+            ".profile",
+            "x.rs",
+        ] {
+            scene.put(file, "");
+        }
+        std::os::unix::fs::symlink("src", scene.path("link")).unwrap();
+        scene
+    }
+
+    #[test]
+    fn results() {
+        let mut scene = scene();
+        for (args, want) in [
+            (r#""**/*.rs""#, "src/a.rs\nsrc/sub/b.rs\ntests/a.rs\nx.rs\n"),
+            (
+                r#""*""#,
+                ".git/\n.profile\nempty/\nlink\nsrc/\ntests/\nx.rs\n",
+            ),
+            (r#""./*/""#, ".git/\nempty/\nsrc/\ntests/\n"),
+            (r#""src/**""#, "src/a.rs\nsrc/sub/b.rs\nsrc/sub/c.c\n"),
+            (r#""**/sub""#, "src/sub/\n"),
+            (r#""{src,tests}/*.rs""#, "src/a.rs\ntests/a.rs\n"),
+            (r#""*.rs","path":"src""#, "src/a.rs\n"),
+            (r#""*.rs","path":"./src/""#, "src/a.rs\n"),
+            (r#""*.rs","path":".""#, "x.rs\n"),
+            (r#""*.rs","path":"src/.././src""#, "src/.././src/a.rs\n"),
+            (r#""*.rs","path":"link""#, "link/a.rs\n"),
+            (r#""../*/x.rs","path":"src""#, "(no matches)"),
+            (r#""sub/*.c","path":"src""#, "src/sub/c.c\n"),
+            (r#""src/a.rs""#, "src/a.rs\n"),
+            (r#""**/HEAD""#, "(no matches)"),
+            (r#"".git/*""#, ".git/HEAD\n"),
+            (r#""**/.git/*""#, ".git/HEAD\n"),
+            (r#""nowhere/*""#, "(no matches)"),
+            (r#""empty/**""#, "(no matches)"),
+            (
+                r#""/proc/[1]/stat{m,us}""#,
+                "/proc/1/statm\n/proc/1/status\n",
+            ),
+        ] {
+            assert_eq!(
+                scene.ok(&TOOL, &format!(r#"{{"pattern":{args}}}"#)),
+                want,
+                "{args}"
+            );
+        }
+        let dir = scene.dir.to_str().unwrap().to_string();
+        let absolute = format!(r#"{{"pattern":"{dir}/src/*.rs","path":"nowhere"}}"#);
+        assert_eq!(scene.ok(&TOOL, &absolute), "src/a.rs\n");
+        for (args, want) in [
+            (
+                r#""*","path":"nowhere""#,
+                "nowhere: No such file or directory",
+            ),
+            (r#""*","path":"x.rs""#, "x.rs: is not a directory"),
+            (r#""a{b""#, "pattern: unbalanced {"),
+            (r#""""#, "pattern is empty"),
+            (r#""/""#, "pattern is empty"),
+        ] {
+            assert_eq!(
+                scene.error(&TOOL, &format!(r#"{{"pattern":{args}}}"#)),
+                want,
+                "{args}"
+            );
+        }
+    }
+
+    #[test]
+    fn names_that_are_not_text_take_a_line_each() {
+        let mut scene = Scene::new();
+        for name in [&b"a\nb"[..], b"c\xFF", b"d\x1b[m", "ü".as_bytes()] {
+            let name = std::ffi::OsString::from_vec(name.to_vec());
+            std::fs::write(scene.dir.join(name), "").unwrap();
+        }
+        assert_eq!(
+            scene.ok(&TOOL, r#"{"pattern":"?*"}"#),
+            "a\\nb\nc\u{FFFD}\nd\x1b[m\nü\n"
+        );
+    }
+
+    #[test]
+    fn newest_first() {
+        let mut scene = Scene::new();
+        let day = |n: i64| match u64::try_from(n) {
+            Ok(n) => SystemTime::UNIX_EPOCH + Duration::from_millis(n),
+            Err(_) => SystemTime::UNIX_EPOCH - Duration::from_millis(n.unsigned_abs()),
+        };
+        for (name, time) in [
+            ("a", 5000),
+            ("b", 7001),
+            ("c", 7000),
+            ("d", -1000),
+            ("e", 0),
+            ("f", 5000),
+        ] {
+            let path = scene.put(name, "");
+            std::fs::File::open(path)
+                .unwrap()
+                .set_modified(day(time))
+                .unwrap();
+        }
+        let args = r#"{"pattern":"*","sort":"newest"}"#;
+        assert_eq!(scene.ok(&TOOL, args), "b\nc\na\nf\ne\nd\n");
+        for i in 0..1000 {
+            let path = scene.put(&format!("g{i}"), "");
+            std::fs::File::open(path)
+                .unwrap()
+                .set_modified(day(-2000 - i))
+                .unwrap();
+        }
+        let text = scene.ok(&TOOL, args);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!((lines[5], lines[99]), ("d", "g93"));
+        assert_eq!(lines[100..], ["[906 more paths]"]);
+    }
+
+    #[test]
+    fn a_hundred_and_no_more_than_fits() {
+        let mut scene = Scene::new();
+        for i in 0..100 {
+            scene.put(&format!("{i:03}"), "");
+        }
+        let args = r#"{"pattern":"*"}"#;
+        assert_eq!(scene.ok(&TOOL, args).lines().count(), 100);
+        scene.put("100", "");
+        let text = scene.ok(&TOOL, args);
+        assert!(text.ends_with("\n099\n[1 more path]"), "{text}");
+        scene.output_limit = 200;
+        let text = scene.ok(&TOOL, args);
+        assert!(text.ends_with("\n009\n[91 more paths]"), "{text}");
+        scene.output_limit = 0;
+        assert_eq!(scene.ok(&TOOL, args), "\n[101 more paths]");
+    }
+}

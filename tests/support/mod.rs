@@ -9,6 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+#[allow(unused_imports)]
 pub use server::{Answer, Server, Split};
 
 /// A fresh directory that goes away with the value.
@@ -18,7 +19,8 @@ impl Dir {
     pub fn new(name: &str) -> Dir {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("cluade-it-{}-{n}-{name}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("cluade-it-{}-{n}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Dir(path.canonicalize().unwrap())
     }
@@ -54,7 +56,11 @@ pub struct Place {
 
 impl Place {
     pub fn new(name: &str) -> Place {
-        Place { work: Dir::new(name), home: Dir::new("home"), scratch: Dir::new("scratch") }
+        Place {
+            work: Dir::new(name),
+            home: Dir::new("home"),
+            scratch: Dir::new("scratch"),
+        }
     }
 
     /// A command of the real binary in this place, without a terminal and without any of our environment that matters.
@@ -106,7 +112,13 @@ impl Ran {
 
     #[track_caller]
     pub fn expect(self, status: i32) -> Ran {
-        assert_eq!(self.status, status, "stdout:\n{}\nstderr:\n{}", self.out(), self.stderr);
+        assert_eq!(
+            self.status,
+            status,
+            "stdout:\n{}\nstderr:\n{}",
+            self.out(),
+            self.stderr
+        );
         self
     }
 }
@@ -147,7 +159,10 @@ pub fn finish(child: Child) -> Ran {
 fn ran(o: Output) -> Ran {
     use std::os::unix::process::ExitStatusExt;
     Ran {
-        status: o.status.code().unwrap_or_else(|| 1000 + o.status.signal().unwrap_or(0)),
+        status: o
+            .status
+            .code()
+            .unwrap_or_else(|| 1000 + o.status.signal().unwrap_or(0)),
         stdout: o.stdout,
         stderr: String::from_utf8_lossy(&o.stderr).into_owned(),
     }
@@ -165,7 +180,10 @@ pub fn wait_for(what: &str, mut ready: impl FnMut() -> bool) {
 
 /// Sends a signal by name.
 pub fn signal(pid: u32, name: &str) {
-    let status = Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap();
+    let status = Command::new("kill")
+        .args(["-s", name, &pid.to_string()])
+        .status()
+        .unwrap();
     assert!(status.success());
 }
 
