@@ -64,13 +64,15 @@ fn a_reader_that_leaves_is_a_quiet_end() {
     let s = Server::new(vec![Answer::text("x".repeat(1 << 20))]);
     let mut c = p.cluade(&s, &["--quiet", "hi"]);
     let mut child = c.spawn().unwrap();
-    let mut head = std::process::Command::new("head");
-    let head = head
-        .args(["-c", "1"])
-        .stdin(child.stdout.take().unwrap())
-        .stdout(Stdio::piped())
-        .output()
-        .unwrap();
+    // The command holds the pipe's reading end until it is dropped.
+    let head = {
+        let mut head = std::process::Command::new("head");
+        head.args(["-c", "1"])
+            .stdin(child.stdout.take().unwrap())
+            .stdout(Stdio::piped())
+            .output()
+            .unwrap()
+    };
     assert_eq!(head.stdout, b"x");
     let ran = finish(child);
     assert_eq!((ran.status, ran.stderr.as_str()), (0, ""));

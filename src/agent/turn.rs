@@ -388,9 +388,7 @@ impl Agent {
         }
         match self.request(front) {
             Err(failure) if failure.class == Class::Context => {
-                if !self.auto_compact(front) {
-                    return Err(failure);
-                }
+                self.auto_compact(front);
                 self.request(front)
             }
             other => other,
