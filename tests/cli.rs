@@ -1,5 +1,7 @@
 //! Arguments, configuration and what goes where before any turn begins.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod support;
 
 use support::{Answer, Dir, Place, Server, run, run_with_input};

@@ -1,5 +1,7 @@
 //! One turn and out: streams, exit statuses, interrupts, standard input.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod support;
 
 use std::process::Stdio;

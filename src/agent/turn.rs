@@ -3,10 +3,10 @@
 
 use super::compact;
 use super::event::{Decision, Done, Ending, Event, Front, Question};
-use super::loopdetect::{LoopDetect, Pattern, Verdict};
+use super::loopdetect::{LoopDetect, Pattern, Verdict, canonical};
 use super::mode::Mode;
 use super::{Agent, context};
-use crate::json::{self, Value};
+use crate::json::{self, Value, Writer};
 use crate::policy::danger;
 use crate::policy::permission::{self, Verdict as Permission};
 use crate::provider::messages::Message;
@@ -109,6 +109,9 @@ impl Agent {
                 }
             };
             self.count(&reply, front);
+            if self.show_tools {
+                front.event(&Event::Debug(&decoded(&reply)));
+            }
             if !reply.calls.is_empty() || !reply.content.is_empty() {
                 self.session.set_origin(&self.client.origin_name());
                 self.session.push_reply(&reply);
@@ -463,6 +466,35 @@ impl Agent {
             && !named(&self.denied_tools)
             && (self.mode != Mode::Plan || tool.run.is_some())
     }
+}
+
+/// A reply's calls for `--show-tools-json`: keys sorted, indented by two, then one compact line for each call.
+fn decoded(reply: &Reply) -> Vec<u8> {
+    let mut out = format!(
+        "--- {} tool calls, {} bytes of reasoning\n",
+        reply.calls.len(),
+        reply.reasoning.len()
+    )
+    .into_bytes();
+    let mut compact = Vec::new();
+    for call in &reply.calls {
+        let mut w = Writer::new();
+        match json::parse(&call.arguments) {
+            Ok(value) => canonical(value, &mut w),
+            Err(_) => w.out.extend_from_slice(&call.arguments),
+        }
+        for (to, text) in [
+            (&mut out, json::write::indented(&w.out)),
+            (&mut compact, w.out),
+        ] {
+            to.extend_from_slice(call.name.as_bytes());
+            to.push(b' ');
+            to.extend_from_slice(&text);
+            to.push(b'\n');
+        }
+    }
+    out.extend_from_slice(&compact);
+    out
 }
 
 /// Why a cancelled turn was cancelled.

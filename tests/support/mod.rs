@@ -1,5 +1,11 @@
 //! What the integration tests share: a scripted HTTP server and a builder for runs of the real binary.
-#![allow(dead_code)]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr
+)]
 
 pub mod server;
 
@@ -192,7 +198,12 @@ pub fn have(program: &str) -> bool {
     let found = std::env::var_os("PATH")
         .is_some_and(|p| std::env::split_paths(&p).any(|d| Path::new(&d).join(program).is_file()));
     if !found {
-        eprintln!("SKIPPED: needs {program}");
+        skip(program);
     }
     found
+}
+
+/// Says that a test could not run for want of something.
+pub fn skip(what: &str) {
+    eprintln!("SKIPPED: needs {what}");
 }
