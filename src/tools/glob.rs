@@ -53,7 +53,7 @@ fn glob(ctx: &mut Ctx, args: &Value) -> Result<Output, Output> {
     walk.git = rest.contains(".git");
     let mut found = Found::new(ctx.output_limit);
     let mut newest_first: Vec<Vec<u8>> = Vec::new();
-    while let Some(kind) = walk.next() {
+    while let Some(kind) = walk.advance() {
         let dir = kind == Kind::Dir;
         if (if dir { only_files } else { only_dirs }) || !matcher.matches(walk.relative()) {
             continue;

@@ -56,7 +56,7 @@ fn grep(ctx: &mut Ctx, args: &Value) -> Result<Output, Output> {
     let mut unreadable = 0;
     if target.stat(true)?.kind == Kind::Dir {
         let mut walk = Walk::new(&target.path);
-        while let Some(kind) = walk.next() {
+        while let Some(kind) = walk.advance() {
             let path = walk.relative();
             let name = match memrchr(b'/', path) {
                 Some(i) if !whole => path.get(i + 1..).unwrap_or_default(),
