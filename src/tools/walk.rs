@@ -59,7 +59,7 @@ impl Walk {
     }
 
     /// Goes on to the next entry, whose path is then in `path`. `None` at the end and when the run is cancelled.
-    pub fn next(&mut self) -> Option<Kind> {
+    pub fn advance(&mut self) -> Option<Kind> {
         if std::mem::take(&mut self.enter) {
             self.open();
         }
@@ -136,7 +136,7 @@ mod tests {
     fn all(root: &Path) -> (Vec<String>, u64) {
         let mut walk = Walk::new(root.as_os_str().as_bytes());
         let mut names = Vec::new();
-        while let Some(kind) = walk.next() {
+        while let Some(kind) = walk.advance() {
             let name = String::from_utf8_lossy(walk.relative());
             let mark = match kind {
                 Kind::Dir => "/",
@@ -207,7 +207,7 @@ mod tests {
         let mut walk = Walk::new(b"/tmp/../");
         walk.depth = 1;
         let mut seen = 0;
-        while walk.next().is_some() {
+        while walk.advance().is_some() {
             let name = walk.relative();
             assert!(
                 ![&b"proc/"[..], b"sys/", b"dev/"]
@@ -220,7 +220,7 @@ mod tests {
         let mut walk = Walk::new(b"/proc/self");
         walk.depth = 0;
         let mut status = 0;
-        while walk.next().is_some() {
+        while walk.advance().is_some() {
             status += u32::from(walk.path == b"/proc/self/status");
         }
         assert_eq!(status, 1);
@@ -265,7 +265,7 @@ mod tests {
         for (depth, n) in [(0, 1), (1, 2), (2, 3), (9, 3)] {
             let mut walk = Walk::new(scene.dir.as_os_str().as_bytes());
             walk.depth = depth;
-            assert_eq!(std::iter::from_fn(|| walk.next()).count(), n);
+            assert_eq!(std::iter::from_fn(|| walk.advance()).count(), n);
         }
     }
 }
