@@ -276,13 +276,15 @@ impl Agent {
         }
         Called::Done(match tool.run {
             Some(run) => {
+                let mut env_remove: Vec<&[u8]> = vec![b"OPENAI_API_KEY", b"ANTHROPIC_API_KEY"];
+                env_remove.extend(self.config.env_remove.iter().map(|n| n.as_bytes()));
                 let mut ctx = Ctx {
                     cwd: &self.cwd,
                     output_limit: self.config.tool_output_limit,
                     scratch: &self.scratch,
                     bash_timeout: self.config.bash_timeout,
                     seen: &mut self.seen,
-                    env_remove: &[b"OPENAI_API_KEY", b"ANTHROPIC_API_KEY"],
+                    env_remove: &env_remove,
                     watch: front.watch(),
                 };
                 run(&mut ctx, &args)

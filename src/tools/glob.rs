@@ -1,11 +1,13 @@
 //! The glob tool: paths by pattern.
 
-use super::found::{Found, SHOWN, push_path, root};
+use super::found::{Found, SHOWN, push_path, root, wrong};
 use super::globset::{Glob, SPECIAL};
+use super::target::text;
 use super::walk::Walk;
 use super::{Class, Ctx, Level, Output, Tool};
 use crate::json::Value;
 use crate::sys::fs::{self, Kind};
+use memchr::{memmem, memrchr};
 
 /// The table's row.
 pub static TOOL: Tool = Tool {
@@ -20,91 +22,79 @@ pub static TOOL: Tool = Tool {
     run: Some(run),
 };
 
+/// Bytes of a path's time before it.
+const KEY: usize = 12;
+
 fn run(ctx: &mut Ctx, args: &Value) -> Output {
     glob(ctx, args).unwrap_or_else(|refused| refused)
 }
 
 fn glob(ctx: &mut Ctx, args: &Value) -> Result<Output, Output> {
-    let text = args.get_string("pattern").unwrap_or_default();
-    let pattern = text.strip_prefix("./").unwrap_or(&text);
+    let text = text(args, "pattern").unwrap_or_default();
+    let pattern = text.strip_prefix(b"./").unwrap_or(&text);
     // `name/` is directories only.
-    let (pattern, only_dirs) = match pattern.strip_suffix('/') {
-        Some(rest) => (rest, true),
-        None => (pattern, false),
-    };
+    let only_dirs = pattern.ends_with(b"/");
+    let pattern = pattern.strip_suffix(b"/").unwrap_or(pattern);
     if pattern.is_empty() {
         return Err(Output::error("pattern is empty"));
     }
     // The part without wildcards is where to start.
-    let plain = pattern.bytes().position(|b| SPECIAL.contains(&b));
-    let plain = pattern.as_bytes().get(..plain.unwrap_or(pattern.len()));
-    let cut = memchr::memrchr(b'/', plain.unwrap_or_default()).map_or(0, |i| i + 1);
+    let plain = pattern.split(|b| SPECIAL.contains(b)).next();
+    let cut = memrchr(b'/', plain.unwrap_or_default()).map_or(0, |i| i + 1);
     let (start, rest) = pattern.split_at(cut);
-    let mut matcher = Glob::new(rest).map_err(|e| Output::error(["pattern: ", &e].concat()))?;
+    let mut matcher = Glob::new(rest).map_err(|e| wrong("pattern", &e))?;
     let target = root(args, ctx.cwd)?;
-    if !start.starts_with('/') && target.stat(true)?.kind != Kind::Dir {
+    if start.first() != Some(&b'/') && target.stat(true)?.kind != Kind::Dir {
         return Err(target.error("is not a directory"));
     }
-    let newest = args.get_string("sort").as_deref() == Some("newest");
-    let only_files = rest.ends_with("**");
+    let newest = args.get("sort").is_some_and(|v| v.raw() == b"\"newest\"");
+    let only_files = rest.ends_with(b"**");
 
-    let mut walk = Walk::new(&fs::join(&target.path, start.as_bytes()));
+    let mut walk = Walk::new(&fs::join(&target.path, start));
     walk.depth = matcher.depth;
-    walk.git = rest.contains(".git");
+    walk.git = memmem::find(rest, b".git").is_some();
     let mut found = Found::new(ctx.output_limit);
-    let mut newest_first: Vec<Vec<u8>> = Vec::new();
+    let mut list: Vec<Vec<u8>> = Vec::new();
     while let Some(kind) = walk.advance() {
         let dir = kind == Kind::Dir;
         if (if dir { only_files } else { only_dirs }) || !matcher.matches(walk.relative()) {
             continue;
         }
         found.total += 1;
-        if newest {
-            // The key sorts by time, newest first, then by name.
-            let (s, ns) = fs::lstat(&walk.path).map_or((0, 0), |m| m.mtime);
-            let mut key = (i64::MAX.wrapping_sub(s) as u64).to_be_bytes().to_vec();
-            key.extend_from_slice(&(!ns as u32).to_be_bytes());
-            key.extend_from_slice(&walk.path);
-            if dir {
-                key.push(b'/');
-            }
-            newest_first.push(key);
-            if newest_first.len() as u64 >= 8 * SHOWN {
-                newest_first.sort_unstable();
-                newest_first.truncate(SHOWN as usize);
-            }
-            continue;
-        }
-        show(&mut found, &walk.path, ctx.cwd, dir);
+        found.full = !newest && list.len() >= SHOWN;
         if found.stop() {
             break;
         }
+        if found.full {
+            continue;
+        }
+        // The key sorts by time, newest first, then by name.
+        let (mut s, mut ns) = (0, 0);
+        if newest && let Ok(meta) = fs::lstat(&walk.path) {
+            (s, ns) = meta.mtime;
+        }
+        let s = (i64::MAX.wrapping_sub(s) as u64).to_be_bytes();
+        let ns = (!ns as u32).to_be_bytes();
+        let slash: &[u8] = if dir { b"/" } else { b"" };
+        list.push([&s, &ns[..], &walk.path, slash].concat());
+        if newest && list.len() >= 8 * SHOWN {
+            list.sort_unstable();
+            list.truncate(SHOWN);
+        }
     }
-    newest_first.sort_unstable();
-    for key in &newest_first {
-        show(
-            &mut found,
-            key.get(12..).unwrap_or_default(),
-            ctx.cwd,
-            false,
-        );
+    if newest {
+        list.sort_unstable();
     }
-    found.stop();
+    found.full = false;
+    for key in &list {
+        if found.full {
+            break;
+        }
+        let before = found.out.len();
+        push_path(&mut found.out, key.get(KEY..).unwrap_or_default(), ctx.cwd);
+        found.end_line(before, true);
+    }
     Ok(found.finish("more path", &[(walk.unreadable, "unreadable path")]))
-}
-
-fn show(found: &mut Found, path: &[u8], cwd: &[u8], dir: bool) {
-    if found.full {
-        return;
-    }
-    let before = found.out.len();
-    push_path(&mut found.out, path, cwd);
-    if dir {
-        found.out.push(b'/');
-    }
-    if found.end_line(before) {
-        found.show();
-    }
 }
 
 #[cfg(test)]
