@@ -23,9 +23,9 @@ pub struct Regex {
     tree: Tree,
     literal: Vec<u8>,
     exact: bool,
-    forward: Dfa,
+    forward: Box<Dfa>,
     /// Made when the first start of a match is asked for.
-    reverse: Option<Dfa>,
+    reverse: Option<Box<Dfa>>,
 }
 
 impl Regex {
@@ -50,7 +50,7 @@ impl Regex {
             exact,
             literal: literal.best,
             tree,
-            forward: Dfa::new(prog),
+            forward: Box::new(Dfa::new(prog)),
             reverse: None,
         })
     }
@@ -81,7 +81,7 @@ impl Regex {
         let end = self.forward.run(hay, start, hay.len(), false)?;
         if self.reverse.is_none() {
             // As large as the forward program, so it can't fail.
-            self.reverse = prog::compile(&self.tree, true).map(Dfa::new);
+            self.reverse = prog::compile(&self.tree, true).map(|p| Box::new(Dfa::new(p)));
         }
         let from = match &mut self.reverse {
             Some(reverse) => reverse.run(hay, end, start, false),
