@@ -226,11 +226,8 @@ impl Calls {
 
     /// The calls in order, each with a name, an id that is unique among them, and arguments that are one object, or a
     /// fault. `stopped`: why none of them may run whatever it looks like.
-    pub fn finish(self, stopped: Option<&str>, tools: &[String]) -> Vec<Call> {
-        let Calls {
-            mut parts,
-            too_many,
-        } = self;
+    pub fn finish(&mut self, stopped: &str, tools: &[String]) -> Vec<Call> {
+        let mut parts = std::mem::take(&mut self.parts);
         // Nearly always in order already, and few: the library's sort would cost four kilobytes.
         for i in 1..parts.len() {
             let mut j = i;
@@ -264,27 +261,33 @@ impl Calls {
                     n = n.wrapping_add(1);
                 }
             }
-            match (arguments(&raw), stopped) {
-                (Err(Fault::Cut), _) => call.fault = Some(Fault::Cut.phrase()),
-                (_, Some(why)) => call.fault = Some(why.to_string()),
-                (Err(fault), None) => call.fault = Some(fault.phrase()),
-                (Ok(object), None) => call.arguments = object,
+            let mut fault = String::new();
+            match arguments(&raw) {
+                Err(Fault::Cut) => fault = Fault::Cut.phrase(),
+                _ if !stopped.is_empty() => fault.push_str(stopped),
+                Err(why) => fault = why.phrase(),
+                Ok(object) => call.arguments = object,
             }
+            let mut what = "";
             if part.leaked {
-                let what =
-                    "this call came as text and could not be read; make it again as a tool call";
-                call.fault = Some(what.to_string());
+                what = "this call came as text and could not be read; make it again as a tool call";
             }
             if call.name.is_empty() {
-                call.name = "unnamed".to_string();
-                call.fault = Some("the call has no tool name".to_string());
+                call.name.push_str("unnamed");
+                what = "the call has no tool name";
             }
-            if call.fault.is_some() {
+            if !what.is_empty() {
+                fault.clear();
+                fault.push_str(what);
+            }
+            if !fault.is_empty() {
+                call.fault = Some(fault);
                 call.arguments = raw;
             }
             out.push(call);
         }
-        if too_many && let Some(last) = out.last_mut() {
+        if self.too_many
+            && let Some(last) = out.last_mut() {
             last.fault =
                 Some("too many calls in one reply; the calls after this one were dropped".into());
         }
@@ -388,7 +391,7 @@ mod tests {
             w.close(b'}').close(b'}');
             calls.push(parse(&w.out).unwrap(), false, &tools);
         }
-        calls.finish(None, &tools)
+        calls.finish("", &tools)
     }
 
     fn shown(fragments: &[&str]) -> String {
@@ -482,7 +485,7 @@ mod tests {
             calls.push(parse(piece).unwrap(), false, &tools);
         }
         assert!(calls.len() > 1_600_000);
-        let call = &calls.finish(None, &tools)[0];
+        let call = &calls.finish("", &tools)[0];
         assert!(call.fault.as_deref().unwrap().contains("cut"));
         let mut calls = Calls::default();
         for i in 0..10_000 {
@@ -491,7 +494,7 @@ mod tests {
             );
             calls.push(parse(one.as_bytes()).unwrap(), false, &tools);
         }
-        let calls = calls.finish(None, &tools);
+        let calls = calls.finish("", &tools);
         assert_eq!(calls.len(), MAX_CALLS);
         assert!(calls[MAX_CALLS - 1].fault.is_some());
     }

@@ -129,7 +129,8 @@ pub fn from_transport(error: &transport::Error) -> Failure {
     plain(class, error.stage, 0, message)
 }
 
-fn plain(class: Class, stage: Stage, status: u16, message: Vec<u8>) -> Failure {
+/// A failure with nothing but its message.
+pub fn plain(class: Class, stage: Stage, status: u16, message: Vec<u8>) -> Failure {
     Failure {
         class,
         stage,

@@ -21,7 +21,7 @@ pub struct Found {
     /// How many are in it.
     pub shown: usize,
     /// How many there are.
-    pub total: u64,
+    pub total: usize,
     /// No more will be shown.
     pub full: bool,
     limit: usize,
@@ -70,24 +70,24 @@ impl Found {
     }
 
     /// The result for the model: `more` names further results, `skipped` is how many of what were left out.
-    pub fn finish(self, more: &str, skipped: &[(u64, &str)]) -> Output {
+    pub fn finish(self, more: &str, skipped: &[(usize, &str)]) -> Output {
         let mut notes = Notes { out: self.out };
         if self.total == 0 {
             notes.out.extend_from_slice(b"(no matches)");
         }
-        let rest = self.total.saturating_sub(self.shown as u64);
+        let rest = self.total.saturating_sub(self.shown);
         if rest > 0 || self.stopped {
             let n = notes.start(if self.stopped {
                 "stopped; at least "
             } else {
                 ""
             });
-            push_count(n, rest, more);
+            push_count(n, rest as u64, more);
             n.push(b']');
         }
         for &(count, what) in skipped {
             if count > 0 {
-                push_count(notes.start("skipped "), count, what);
+                push_count(notes.start("skipped "), count as u64, what);
                 notes.out.push(b']');
             }
         }

@@ -1,6 +1,6 @@
 //! The glob tool: paths by pattern.
 
-use super::found::{Found, SHOWN, push_path, root, wrong};
+use super::found::{Found, SHOWN, push_path, root};
 use super::globset::{Glob, SPECIAL};
 use super::target::text;
 use super::walk::Walk;
@@ -42,7 +42,7 @@ fn glob(ctx: &mut Ctx, args: &Value) -> Result<Output, Output> {
     let plain = pattern.split(|b| SPECIAL.contains(b)).next();
     let cut = memrchr(b'/', plain.unwrap_or_default()).map_or(0, |i| i + 1);
     let (start, rest) = pattern.split_at(cut);
-    let mut matcher = Glob::new(rest).map_err(|e| wrong("pattern", &e))?;
+    let mut matcher = Glob::new("pattern", rest)?;
     let target = root(args, ctx.cwd)?;
     if start.first() != Some(&b'/') && target.stat(true)?.kind != Kind::Dir {
         return Err(target.error("is not a directory"));

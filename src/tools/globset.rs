@@ -2,6 +2,8 @@
 //! as a whole component for any number of directories, `\` before a character for itself. `*`, `?` and classes match
 //! characters, hidden names too, and never `/`. A name that isn't UTF-8 is matched as it is shown, with U+FFFD.
 
+use super::Output;
+use super::found::wrong;
 use super::regex::Regex;
 use crate::text::push_utf8_lossy;
 
@@ -17,8 +19,15 @@ pub struct Glob {
 }
 
 impl Glob {
-    /// Compiles pattern `p`. The error is a phrase that names what is wrong.
-    pub fn new(p: &[u8]) -> Result<Glob, String> {
+    /// Compiles pattern `p`, the parameter `what`.
+    ///
+    /// # Errors
+    /// For the model, naming what is wrong with it.
+    pub fn new(what: &str, p: &[u8]) -> Result<Glob, Output> {
+        Glob::compile(p).map_err(|e| wrong(what, &e))
+    }
+
+    fn compile(p: &[u8]) -> Result<Glob, String> {
         let (mut out, mut i, mut braces, mut depth) = (b"^".to_vec(), 0, 0u32, 0usize);
         let at = |i: usize| p.get(i).copied();
         while let Some(b) = at(i) {
@@ -141,7 +150,7 @@ mod tests {
     use super::*;
 
     fn matches(pattern: &str, path: &[u8]) -> bool {
-        let glob = Glob::new(pattern.as_bytes());
+        let glob = Glob::compile(pattern.as_bytes());
         glob.unwrap_or_else(|e| panic!("{pattern}: {e}"))
             .matches(path)
     }
@@ -206,7 +215,7 @@ mod tests {
         assert!(matches("a\u{FFFD}", b"a\xFF"));
         for (pattern, depth) in [("a", 0), ("*/{b,c/d}/e", 3), ("a/**", usize::MAX)] {
             assert_eq!(
-                Glob::new(pattern.as_bytes())
+                Glob::compile(pattern.as_bytes())
                     .unwrap_or_else(|e| panic!("{e}"))
                     .depth,
                 depth
@@ -228,7 +237,7 @@ mod tests {
             (&["{".repeat(200), "}".repeat(200)].concat(), "deep"),
             (&"a".repeat(9000), "longer than"),
         ] {
-            match Glob::new(pattern.as_bytes()) {
+            match Glob::compile(pattern.as_bytes()) {
                 Ok(_) => panic!("{pattern} was accepted"),
                 Err(e) => assert!(e.contains(part), "{pattern}: {e}"),
             }
@@ -342,7 +351,7 @@ mod tests {
         for _ in 0..4000 {
             let pattern: String = (0..1 + pick(6)).map(|_| parts[pick(21) as usize]).collect();
             let mut glob =
-                Glob::new(pattern.as_bytes()).unwrap_or_else(|e| panic!("{pattern}: {e}"));
+                Glob::compile(pattern.as_bytes()).unwrap_or_else(|e| panic!("{pattern}: {e}"));
             let all = expand(&pattern);
             for _ in 0..20 {
                 let path: String = (0..1 + pick(6))

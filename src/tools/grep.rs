@@ -44,12 +44,12 @@ fn grep(ctx: &mut Ctx, args: &Value) -> Result<Output, Output> {
     let context = number(args, "context")?.unwrap_or(0).min(1000) as usize;
     let target = root(args, ctx.cwd)?;
     let dir = target.stat(true)?.kind == Kind::Dir;
-    let glob = text(args, "include").unwrap_or_default();
+    let mut glob = text(args, "include").unwrap_or_default();
+    if glob.is_empty() {
+        glob.push(b'*');
+    }
     let whole = memchr(b'/', &glob).is_some();
-    let mut include = match glob.is_empty() {
-        false => Some(Glob::new(&glob).map_err(|e| wrong("include", &e))?),
-        true => None,
-    };
+    let mut include = Glob::new("include", &glob)?;
     let pattern = args.get_string("pattern").unwrap_or_default();
     let re = Regex::new(&pattern, flag(args, "ignoreCase")).map_err(|e| wrong("pattern", &e))?;
     let mut search = Search::new(re, context, ctx.output_limit);
@@ -62,7 +62,7 @@ fn grep(ctx: &mut Ctx, args: &Value) -> Result<Output, Output> {
                 Some(i) if !whole => path.get(i + 1..).unwrap_or_default(),
                 _ => path,
             };
-            if kind != Kind::File || include.as_mut().is_some_and(|glob| !glob.matches(name)) {
+            if kind != Kind::File || !include.matches(name) {
                 continue;
             }
             if search.path(&walk.path, ctx.cwd).is_err() {
@@ -89,12 +89,12 @@ struct Search {
     re: Regex,
     context: usize,
     found: Found,
-    binary: u64,
+    binary: usize,
     /// The file's path as shown.
     name: Vec<u8>,
     buf: Vec<u8>,
     /// The number of the line that `buf[counted..]` is in.
-    line: u64,
+    line: usize,
     counted: usize,
     /// Where what was shown last ends, and whether that was of this file and is still in the buffer.
     printed: usize,
@@ -302,7 +302,7 @@ impl Search {
         let before = out.len();
         out.extend_from_slice(&self.name);
         out.push(mark);
-        push_dec(out, self.line);
+        push_dec(out, self.line as u64);
         out.push(mark);
         out.extend_from_slice(head.as_bytes());
         push_utf8_lossy(out, line);
@@ -312,7 +312,7 @@ impl Search {
 
     /// Counts lines up to `to`.
     fn count_to(&mut self, to: usize) {
-        self.line += memchr_iter(b'\n', part(&self.buf, self.counted, to)).count() as u64;
+        self.line += memchr_iter(b'\n', part(&self.buf, self.counted, to)).count();
         self.counted = to;
     }
 }

@@ -27,7 +27,7 @@ pub struct Walk {
     /// Enter `.git`, too.
     pub git: bool,
     /// Directories that could not be read.
-    pub unreadable: u64,
+    pub unreadable: usize,
     base: usize,
     /// The root is `/`, where the kernel's filesystems are left out.
     system: bool,
@@ -133,7 +133,7 @@ mod tests {
     use std::os::unix::fs::symlink;
     use std::path::Path;
 
-    fn all(root: &Path) -> (Vec<String>, u64) {
+    fn all(root: &Path) -> (Vec<String>, usize) {
         let mut walk = Walk::new(root.as_os_str().as_bytes());
         let mut names = Vec::new();
         while let Some(kind) = walk.advance() {
