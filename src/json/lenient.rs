@@ -231,7 +231,12 @@ fn quoted(text: &[u8], quote: u8, out: &mut Vec<u8>) -> Option<usize> {
         let escape = *rest.get(n + 1)?;
         at += 1;
         raw.push(b'\\');
-        let hex = || rest.get(n + 2..n + 6)?.iter().all(u8::is_ascii_hexdigit).then_some(());
+        let hex = || {
+            rest.get(n + 2..n + 6)?
+                .iter()
+                .all(u8::is_ascii_hexdigit)
+                .then_some(())
+        };
         // `\d`, `\$`: meant for a pattern or a shell, one backslash too few for JSON.
         if !b"\"\\/bfnrt'\n".contains(&escape) && (escape != b'u' || hex().is_none()) {
             raw.push(b'\\');

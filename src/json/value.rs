@@ -128,6 +128,14 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// Appends the decoded string, or what other values are written as.
+    pub fn push_to(&self, out: &mut Vec<u8>) {
+        match self.text() {
+            Some(text) => text.push_to(out),
+            None => out.extend_from_slice(self.text),
+        }
+    }
+
     /// The decoded string value.
     pub fn string(&self) -> Option<String> {
         Some(self.text()?.string())

@@ -382,7 +382,11 @@ impl Assembler {
             }
         }
         let detailed = found[9].or(found[10]).is_some();
-        let text = detailed || found[11..13].iter().flatten().any(|v| v.kind() == Kind::Str);
+        let text = detailed
+            || found[11..13]
+                .iter()
+                .flatten()
+                .any(|v| v.kind() == Kind::Str);
         let mark = detailed || found[13..] != [None; 3];
         if failed || choices.is_none() && text && (whole || mark) {
             self.failure = Some(failure::from_error_json(value, 0));
