@@ -10,16 +10,19 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 /// Takes the exclusive lock (flock) of `file` without waiting; it is ours until the file is closed. False when another
 /// process (or another open of the file) has it; a file system without locks never says so.
 pub fn lock(file: &File) -> bool {
-    loop {
+    // A process that was killed just as it started a child leaves its lock to that child until the child's exec.
+    for _ in 0..30 {
         // SAFETY: a plain call on a descriptor that is open as long as `file` lives.
         if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
             return true;
         }
         match io::Error::last_os_error().raw_os_error() {
             Some(libc::EINTR) => {}
-            error => return error != Some(libc::EWOULDBLOCK),
+            Some(libc::EWOULDBLOCK) => super::time::pause(10),
+            _ => return true,
         }
     }
+    false
 }
 
 /// Bytes an unprivileged writer can still put on the file system that holds `path`. `None` when the file system doesn't
