@@ -128,9 +128,20 @@ fn killed_at_any_moment_the_session_goes_on() {
         let before = sent.last().unwrap().messages();
         let after = go_on.requests()[0].messages();
         for (i, (a, b)) in before.iter().zip(&after).enumerate() {
-            assert_eq!(a, b, "moment {moment}, message {i}");
+            // A prompt without a reply yet is joined with the next one on its way out.
+            let text =
+                |m: &serde_json::Value| m["content"].as_str().unwrap_or_default().to_string();
+            let joined =
+                a["role"] == "user" && b["role"] == "user" && text(b).starts_with(&text(a));
+            assert!(a == b || joined, "moment {moment}, message {i}: {a} {b}");
         }
-        assert!(after.len() > before.len(), "moment {moment}");
+        assert!(
+            after.last().unwrap()["content"]
+                .as_str()
+                .unwrap()
+                .ends_with("go on")
+        );
+        assert!(after.len() >= before.len(), "moment {moment}");
     }
 }
 
