@@ -6,7 +6,7 @@ use super::endpoint::{
     BLANK_FILL, BRIDGE, FILL, FILL_REASONING, NULL_CONTENT, RENAME, Rules, SHORT_IDS, STRIP,
     STRIP_EXTRA,
 };
-use crate::json::{self, Text, Token, Tokenizer, Value};
+use crate::json::{self, Text, Value};
 
 /// Fields servers send thinking in; the first is the one some demand back.
 pub const REASONING: [&str; 2] = ["reasoning_content", "reasoning"];
@@ -48,7 +48,7 @@ struct Scan<'a> {
     reasoning: [Option<Value<'a>>; 2],
 }
 
-/// Reads a message token by token and adds the ids of its calls to `ids`. Unless `full`, it stops when a tool's id or the
+/// Reads a message member by member and adds the ids of its calls to `ids`. Unless `full`, it stops when a tool's id or the
 /// system role is known: long contents are not read.
 fn scan<'a>(text: &'a [u8], full: bool, ids: &mut Vec<Text<'a>>) -> Scan<'a> {
     let mut s = Scan {
@@ -60,40 +60,27 @@ fn scan<'a>(text: &'a [u8], full: bool, ids: &mut Vec<Text<'a>>) -> Scan<'a> {
         call_id: None,
         reasoning: [None; 2],
     };
-    let mut tokens = Tokenizer::new();
-    let (mut pos, mut start) = (0, 0);
-    let (mut name, mut member): (&[u8], &[u8]) = (b"", b"");
-    let mut items = false;
-    while let Ok(Some(token)) = tokens.next(text, &mut pos, true) {
-        let in_calls = name == b"tool_calls";
-        match (tokens.depth(), token) {
-            (1, Token::Key(key)) => (name, start) = (key.raw(), pos),
-            (2, Token::ArrayStart) => {}
-            (1, _) => {
-                let value = text.get(start..pos).unwrap_or_default().trim_ascii_start();
-                let value = value.strip_prefix(b":").unwrap_or_default();
-                s.member(name, json::value::checked(value), items);
-                let enough = match s.role {
-                    Role::Tool => s.call_id.is_some(),
-                    Role::System => s.content.is_some(),
-                    _ => false,
-                };
-                if enough && !full {
-                    break;
-                }
-            }
-            (depth, token) if in_calls => {
+    for (name, value) in json::value::checked(text).entries() {
+        let mut items = false;
+        if name.raw() == b"tool_calls" {
+            for call in value.items() {
                 items = true;
-                match token {
-                    Token::Key(key) if depth == 3 => {
-                        member = key.raw();
-                        s.opaque |= !is_plain(key);
+                for (key, member) in call.entries() {
+                    s.opaque |= !is_plain(key);
+                    if key.raw() == b"id" {
+                        ids.extend(member.text());
                     }
-                    Token::Str(id) if depth == 3 && member == b"id" => ids.push(id),
-                    _ => {}
                 }
             }
-            _ => {}
+        }
+        s.member(name.raw(), value, items);
+        let enough = match s.role {
+            Role::Tool => s.call_id.is_some(),
+            Role::System => s.content.is_some(),
+            _ => false,
+        };
+        if enough && !full {
+            break;
         }
     }
     s

@@ -481,6 +481,21 @@ impl File {
         Ok(n)
     }
 
+    /// Gives all that is left to `take`, piece by piece.
+    ///
+    /// # Errors
+    /// The system's and those of `take`.
+    pub fn each_chunk(&mut self, take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        let mut buf = vec![0; 32 * 1024];
+        loop {
+            let n = self.read(&mut buf)?;
+            if n == 0 {
+                return Ok(());
+            }
+            take(buf.get(..n).unwrap_or_default())?;
+        }
+    }
+
     /// Writes all of `bytes` at the current position.
     ///
     /// # Errors
