@@ -45,11 +45,11 @@ pub(super) fn hazard(word: &Word, cwd: Option<&[u8]>, home: &[u8]) -> Option<Haz
     let path = expand(word, home)?;
     let absolute = path.first()? == &b'/';
     let mut path = clean(&path);
-    while word.globs {
+    loop {
         let n = path.iter().rposition(|b| *b == b'/').map_or(0, |n| n + 1);
         // All entries of a directory, or all hidden ones.
         let last = path.get(n..).unwrap_or(b"");
-        if !listed("* ** .* *.* .[!.]* .??* ..?*", last) {
+        if !word.globs || !listed("* ** .* *.* .[!.]* .??* ..?*", last) {
             break;
         }
         path.truncate(n.saturating_sub(1));
