@@ -5,7 +5,7 @@ use super::fs::{self, Kind};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 
 /// Takes the exclusive lock (flock) of `file` without waiting; it is ours until the file is closed. False when another
 /// process (or another open of the file) has it; a file system without locks never says so.
@@ -47,24 +47,39 @@ pub fn is_at(file: &File, path: &[u8]) -> bool {
 /// # Errors
 /// The system's; `OutOfMemory` when there is no room for so much.
 pub fn read_at(file: &File, offset: u64, n: usize, out: &mut Vec<u8>) -> io::Result<()> {
-    let mut done = out.len();
     if out.try_reserve(n).is_err() {
         return Err(io::ErrorKind::OutOfMemory.into());
     }
-    let start = done;
-    out.resize(start + n, 0);
-    while let Some(rest) = out.get_mut(done..)
-        && !rest.is_empty()
-    {
-        match file.read_at(rest, offset.saturating_add((done - start) as u64)) {
-            Ok(0) => break,
-            Ok(more) => done += more,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
+    let (mut offset, mut left) = (offset, n);
+    while left > 0 {
+        let start = out.len();
+        // SAFETY: room for `left` bytes behind the end was reserved; the call writes there only.
+        let got = unsafe {
+            let to = out.as_mut_ptr().add(start).cast();
+            libc::pread(file.as_raw_fd(), to, left, offset as libc::off_t)
+        };
+        if got == 0 {
+            break;
         }
+        let Some(got) = passed(got)? else { continue };
+        // SAFETY: so many bytes were filled in, at most `left`.
+        unsafe { out.set_len(start + got) };
+        left = left.saturating_sub(got);
+        offset += got as u64;
     }
-    out.truncate(done);
     Ok(())
+}
+
+/// What a call of the system passed; `None` when it was interrupted.
+fn passed(n: isize) -> io::Result<Option<usize>> {
+    if let Ok(n) = usize::try_from(n) {
+        return Ok(Some(n));
+    }
+    let error = io::Error::last_os_error();
+    if error.raw_os_error() == Some(libc::EINTR) {
+        return Ok(None);
+    }
+    Err(error)
 }
 
 /// Writes `parts` one after the other at `offset` and returns where they end.
@@ -75,8 +90,20 @@ pub fn write_at(file: &File, mut offset: u64, parts: &[&[u8]]) -> io::Result<u64
     #[cfg(test)]
     fault::write(file, offset, parts)?;
     for part in parts {
-        file.write_all_at(part, offset)?;
-        offset = offset.saturating_add(part.len() as u64);
+        let mut rest = *part;
+        while !rest.is_empty() {
+            // SAFETY: a live slice, which the call only reads.
+            let n = unsafe {
+                let from = rest.as_ptr().cast();
+                libc::pwrite(file.as_raw_fd(), from, rest.len(), offset as libc::off_t)
+            };
+            if n == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            let Some(n) = passed(n)? else { continue };
+            rest = rest.get(n..).unwrap_or_default();
+            offset += n as u64;
+        }
     }
     Ok(offset)
 }
