@@ -270,8 +270,11 @@ impl Session {
             return None;
         }
         // Files on scratch may fill it.
-        let free = Some(&disk.path).filter(|_| disk.flush);
-        let free = free.and_then(|path| storage::free_bytes(path));
+        let free = if disk.flush {
+            storage::free_bytes(&disk.file)
+        } else {
+            None
+        };
         let (mut why, mut kept) = (String::new(), false);
         if let Some(free) = free.filter(|free| *free < LOW_SPACE) {
             let mut text = b"only ".to_vec();

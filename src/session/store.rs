@@ -239,7 +239,8 @@ impl Store {
             storage::private_directory(&self.scratch)?;
         }
         storage::directory(dir)?;
-        if flush && storage::free_bytes(dir).is_some_and(|free| free < LOW_SPACE) {
+        let free = storage::free_bytes(&storage::open(dir, false)?);
+        if flush && free.is_some_and(|free| free < LOW_SPACE) {
             return Err(io::ErrorKind::StorageFull.into());
         }
         let now = time::unix_seconds();

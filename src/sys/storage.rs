@@ -25,14 +25,24 @@ pub fn lock(file: &File) -> bool {
     false
 }
 
-/// Bytes an unprivileged writer can still put on the file system that holds `path`. `None` when the file system doesn't
-/// count them, or says 0: then writing will tell.
-pub fn free_bytes(path: &[u8]) -> Option<u64> {
+/// Bytes an unprivileged writer can still put on the file system `file` (or directory) is on. `None` when the file
+/// system doesn't count them.
+#[allow(clippy::unnecessary_cast)] // the fields' widths differ between targets
+pub fn free_bytes(file: &File) -> Option<u64> {
     #[cfg(test)]
     if let Some(free) = fault::free() {
         return Some(free);
     }
-    fs::free_bytes(path).filter(|free| *free > 0)
+    // SAFETY: a zeroed statvfs is valid, the pointer lives through the call, the descriptor is open.
+    let stat = unsafe {
+        let mut stat: libc::statvfs = std::mem::zeroed();
+        if libc::fstatvfs(file.as_raw_fd(), &mut stat) != 0 {
+            return None;
+        }
+        stat
+    };
+    let free = (stat.f_bavail as u64).saturating_mul(stat.f_frsize as u64);
+    (stat.f_blocks > 0).then_some(free)
 }
 
 /// Whether `file` is (still) what `path` names.
@@ -388,9 +398,9 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), b"abcdef");
         assert_eq!((fault::operations(), fault::bytes()), (3, 8));
         fault::clear();
-        assert!(free_bytes(bytes(&path)).is_none_or(|n| n > 0));
+        assert!(free_bytes(&file).is_none_or(|n| n > 0));
         fault::set_free(Some(7));
-        assert_eq!(free_bytes(bytes(&path)), Some(7));
+        assert_eq!(free_bytes(&file), Some(7));
         fault::clear();
     }
 }
