@@ -276,18 +276,9 @@ pub fn check_writable(p: &[u8]) -> io::Result<()> {
 }
 
 /// Bytes free for us on the filesystem that holds `p` (or, when it doesn't exist, its directory). `None` when unknown.
-#[allow(clippy::unnecessary_cast)] // the fields' widths differ between targets
 pub fn free_bytes(p: &[u8]) -> Option<u64> {
-    for p in [p, parent(p)] {
-        let name = CString::new(p).ok()?;
-        // SAFETY: an all-zero statvfs is a valid value, filled in by the call when it returns 0.
-        let mut info: libc::statvfs = unsafe { std::mem::zeroed() };
-        // SAFETY: a NUL-terminated string and a live struct.
-        if unsafe { libc::statvfs(name.as_ptr(), &mut info) } == 0 {
-            return Some((info.f_bavail as u64).saturating_mul(info.f_frsize as u64));
-        }
-    }
-    None
+    let file = std::fs::File::open(path(p)).or_else(|_| std::fs::File::open(path(parent(p))));
+    super::storage::free_bytes(&file.ok()?)
 }
 
 /// Removes a file.
@@ -306,14 +297,6 @@ pub fn remove(p: &[u8]) -> io::Result<()> {
 pub fn rename(from: &[u8], to: &[u8]) -> io::Result<()> {
     gate(Op::Rename)?;
     std::fs::rename(path(from), path(to))
-}
-
-/// Removes an empty directory.
-///
-/// # Errors
-/// The system's.
-pub fn remove_dir(p: &[u8]) -> io::Result<()> {
-    std::fs::remove_dir(path(p))
 }
 
 fn make_dir(p: &[u8], mode: u32) -> io::Result<()> {
@@ -351,7 +334,7 @@ pub fn make_dirs(dir: &[u8]) -> io::Result<usize> {
 
 /// Removes the directories for `dir` that [`make_dirs`] made, as far as they are empty.
 pub fn remove_dirs(mut dir: &[u8], top: usize) {
-    while dir.len() >= top && remove_dir(dir).is_ok() {
+    while dir.len() >= top && std::fs::remove_dir(path(dir)).is_ok() {
         dir = parent(dir);
     }
 }
