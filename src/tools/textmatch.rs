@@ -6,7 +6,7 @@ use super::indent::{Shift, blanks};
 use memchr::{memchr, memchr_iter, memmem, memrchr};
 
 /// Bytes compared in places that turn out wrong, after which a search gives up: repetitive texts would take minutes.
-const WORK: usize = 1 << 28;
+const WORK: usize = 1 << 22;
 
 /// How a text was found.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
