@@ -123,103 +123,127 @@ impl Args {
 /// # Errors
 /// A usage error as text for the user, without the program's name; the exit status is 2.
 pub fn parse(argv: Vec<OsString>) -> Result<Args, Vec<u8>> {
-    let mut parser = lexopt::Parser::from_args(argv);
-    let mut args = Args::default();
-    let mut words: Vec<Vec<u8>> = Vec::new();
-    let mut word: Option<&'static Word> = None;
-    let mut options = Vec::new();
-    loop {
-        if let Some(mut raw) = parser.try_raw_args() {
-            match raw.peek().map(OsStr::as_bytes) {
-                Some(b"--") => {
-                    raw.next();
-                    words.extend(raw.map(OsString::into_vec));
-                    break;
+    let mut line = Line {
+        parser: lexopt::Parser::from_args(argv),
+        args: Args::default(),
+        words: Vec::new(),
+        options: Vec::new(),
+    };
+    // One owner of it all, so that no way out of the reader has to drop it.
+    line.read()?;
+    Ok(line.args)
+}
+
+/// A command line being read.
+struct Line {
+    parser: lexopt::Parser,
+    args: Args,
+    words: Vec<Vec<u8>>,
+    options: Vec<(&'static str, Vec<u8>)>,
+}
+
+impl Line {
+    fn read(&mut self) -> Result<(), Vec<u8>> {
+        let Line {
+            parser,
+            args,
+            words,
+            options,
+        } = self;
+        let mut word: Option<&'static Word> = None;
+        loop {
+            if let Some(mut raw) = parser.try_raw_args() {
+                match raw.peek().map(OsStr::as_bytes) {
+                    Some(b"--") => {
+                        raw.next();
+                        words.extend(raw.map(OsString::into_vec));
+                        break;
+                    }
+                    Some(arg) => refuse_single_dash(arg)?,
+                    None => {}
                 }
-                Some(arg) => refuse_single_dash(arg)?,
-                None => {}
             }
-        }
-        let flag = match parser.next() {
-            Ok(None) => break,
-            Ok(Some(lexopt::Arg::Value(value))) => {
-                words.push(value.into_vec());
-                match words.len() {
-                    1 => word = WORDS.iter().find(|w| w.name.as_bytes() == words[0]),
-                    2 if let Some(word) = word => drop(verb_of(word, &words)?),
-                    _ => {}
-                }
-                continue;
-            }
-            Ok(Some(lexopt::Arg::Short(letter))) => {
-                let found = flags().find(|f| f.short != b' ' && char::from(f.short) == letter);
-                found.ok_or_else(|| unknown_letter(letter))?
-            }
-            Ok(Some(lexopt::Arg::Long(name))) => {
-                let own = match word {
-                    Some(word) => verb_of(word, &words)?.options,
-                    None => &[],
-                };
-                if let Some(&(option, takes_value)) = own.iter().find(|o| o.0 == name) {
-                    let value = if takes_value {
-                        value_of(&mut parser, option, "value")?
-                    } else {
-                        Vec::new()
-                    };
-                    options.push((option, value));
+            let flag = match parser.next() {
+                Ok(None) => break,
+                Ok(Some(lexopt::Arg::Value(value))) => {
+                    words.push(value.into_vec());
+                    match words.len() {
+                        1 => word = WORDS.iter().find(|w| w.name.as_bytes() == words[0]),
+                        2 if let Some(word) = word => drop(verb_of(word, words)?),
+                        _ => {}
+                    }
                     continue;
                 }
-                let found = flags().find(|f| f.long == name);
-                found.ok_or_else(|| unknown_name(name, own))?
+                Ok(Some(lexopt::Arg::Short(letter))) => {
+                    let found = flags().find(|f| f.short != b' ' && char::from(f.short) == letter);
+                    found.ok_or_else(|| unknown_letter(letter))?
+                }
+                Ok(Some(lexopt::Arg::Long(name))) => {
+                    let own = match word {
+                        Some(word) => verb_of(word, words)?.options,
+                        None => &[],
+                    };
+                    if let Some(&(option, takes_value)) = own.iter().find(|o| o.0 == name) {
+                        let value = if takes_value {
+                            value_of(parser, option, "value")?
+                        } else {
+                            Vec::new()
+                        };
+                        options.push((option, value));
+                        continue;
+                    }
+                    let found = flags().find(|f| f.long == name);
+                    found.ok_or_else(|| unknown_name(name, own))?
+                }
+                Err(lexopt::Error::UnexpectedValue { option, .. }) => {
+                    return Err(filled("% takes no value", &[option.as_bytes()]));
+                }
+                // The parser is asked for nothing that ends in another error.
+                Err(_) => return Err(b"an argument can't be read".into()),
+            };
+            let mut value = Vec::new();
+            if !flag.value.is_empty() {
+                value = value_of(parser, flag.long, flag.value)?;
+                check_value(&flag, &mut value)?;
             }
-            Err(lexopt::Error::UnexpectedValue { option, .. }) => {
-                return Err(filled("% takes no value", &[option.as_bytes()]));
+            args.given.push((flag.id, value));
+            for task in [Opt::Help, Opt::Version] {
+                if flag.id == task as u8 {
+                    args.command = Command::Task(task);
+                    return Ok(());
+                }
             }
-            // The parser is asked for nothing that ends in another error.
-            Err(_) => return Err(b"an argument can't be read".into()),
+        }
+        for (a, b) in CONFLICTS {
+            if args.has(a) && args.has(b) {
+                let names = [name_of(a).as_bytes(), name_of(b).as_bytes()];
+                return Err(filled("--% and --% exclude each other", &names));
+            }
+        }
+        let tasks = [
+            Opt::Init,
+            Opt::ListSessions,
+            Opt::PruneSessions,
+            Opt::ListModels,
+        ];
+        args.command = match (tasks.into_iter().find(|t| args.has(*t)), word) {
+            (Some(task), _) if words.is_empty() => Command::Task(task),
+            (Some(task), _) => {
+                let name = name_of(task).as_bytes();
+                return Err(filled("--% takes no prompt and no command", &[name]));
+            }
+            (None, Some(word)) => command(word, words, options)?,
+            (None, None) => {
+                args.prompt_from_stdin = matches!(&words[..], [word] if word == b"-");
+                prompt(words)?
+            }
         };
-        let mut value = Vec::new();
-        if !flag.value.is_empty() {
-            value = value_of(&mut parser, flag.long, flag.value)?;
-            check_value(&flag, &mut value)?;
+        if args.has(Opt::Subagent) {
+            args.set(Opt::Quiet);
+            args.set(Opt::NoSession);
         }
-        args.given.push((flag.id, value));
-        for task in [Opt::Help, Opt::Version] {
-            if flag.id == task as u8 {
-                args.command = Command::Task(task);
-                return Ok(args);
-            }
-        }
+        Ok(())
     }
-    for (a, b) in CONFLICTS {
-        if args.has(a) && args.has(b) {
-            let names = [name_of(a).as_bytes(), name_of(b).as_bytes()];
-            return Err(filled("--% and --% exclude each other", &names));
-        }
-    }
-    let tasks = [
-        Opt::Init,
-        Opt::ListSessions,
-        Opt::PruneSessions,
-        Opt::ListModels,
-    ];
-    args.command = match (tasks.into_iter().find(|t| args.has(*t)), word) {
-        (Some(task), _) if words.is_empty() => Command::Task(task),
-        (Some(task), _) => {
-            let name = name_of(task).as_bytes();
-            return Err(filled("--% takes no prompt and no command", &[name]));
-        }
-        (None, Some(word)) => command(word, words, options)?,
-        (None, None) => {
-            args.prompt_from_stdin = matches!(&words[..], [word] if word == b"-");
-            prompt(&words)?
-        }
-    };
-    if args.has(Opt::Subagent) {
-        args.set(Opt::Quiet);
-        args.set(Opt::NoSession);
-    }
-    Ok(args)
 }
 
 /// What the value of an option must be.
@@ -302,10 +326,10 @@ fn prompt(words: &[Vec<u8>]) -> Result<Command, Vec<u8>> {
 
 fn command(
     word: &'static Word,
-    mut words: Vec<Vec<u8>>,
-    options: Vec<(&'static str, Vec<u8>)>,
+    words: &mut Vec<Vec<u8>>,
+    options: &mut Vec<(&'static str, Vec<u8>)>,
 ) -> Result<Command, Vec<u8>> {
-    let verb = verb_of(word, &words)?;
+    let verb = verb_of(word, words)?;
     let skip = if verb.name.is_empty() { 1 } else { 2 };
     words.drain(..skip.min(words.len()));
     let count = words.len();
@@ -324,8 +348,8 @@ fn command(
     Ok(Command::Reserved(Reserved {
         word: word.name,
         verb: verb.name,
-        rest: words,
-        options,
+        rest: std::mem::take(words),
+        options: std::mem::take(options),
     }))
 }
 

@@ -6,7 +6,7 @@ use super::keys::{Layer, position};
 use super::{Config, is_local_host};
 use crate::cli::{Args, Opt};
 use crate::json::{Error, Value, parse};
-use crate::policy::trust::{self, State};
+use crate::policy::trust;
 use crate::provider::transport::url::Url;
 use crate::sys::{fs, system};
 use crate::text::{Near, filled, push_dec};
@@ -94,7 +94,18 @@ fn explain(text: &[u8], e: Error) -> &'static str {
 /// can't be read or is no JSON, a config file without read permission, an unknown profile, a key with line breaks.
 pub fn load(args: &Args, cwd: &[u8], env: Env, out: &mut Loaded) -> Result<(), Vec<u8>> {
     let mut docs = Vec::new();
-    files(args, cwd, env, out, &mut docs)?;
+    // One owner of the documents, so that no way out below has to drop them.
+    merge(args, cwd, env, out, &mut docs)
+}
+
+fn merge(
+    args: &Args,
+    cwd: &[u8],
+    env: Env,
+    out: &mut Loaded,
+    docs: &mut Docs,
+) -> Result<(), Vec<u8>> {
+    files(args, cwd, env, out, docs)?;
     docs.retain(|doc| match doc.parse() {
         Ok(object) => {
             doc.apply(object, "", out);
@@ -108,7 +119,7 @@ pub fn load(args: &Args, cwd: &[u8], env: Env, out: &mut Loaded) -> Result<(), V
     });
     environment(&mut out.config, env);
     if let Some(name) = args.text(Opt::Profile) {
-        profile(name, &docs, out)?;
+        profile(name, docs, out)?;
     }
     options(&mut out.config, args)?;
     let config = &mut out.config;
@@ -158,39 +169,26 @@ fn files(
         }
         return Ok(());
     }
-    let mut state = trust::state(home, &project);
-    if args.has(Opt::Trust)
-        && let State::Untrusted(found) = state
-    {
+    let Some(mut found) = trust::look(home, &project) else {
+        return Ok(());
+    };
+    if args.has(Opt::Trust) && !found.agreed {
         // Holds for this run even where it can't be written down.
+        found.agreed = found.complete;
         if let Err(e) = trust::remember(home, &found) {
             let text = filled("the trust can't be remembered: %", &[&e]);
             out.warnings.push(text);
         }
-        state = if found.complete {
-            State::Trusted(found)
-        } else {
-            State::Untrusted(found)
-        };
     }
-    match state {
-        State::Nothing => {}
-        State::Trusted(found) => {
-            out.project_trusted = true;
-            if given.is_none()
-                && let Some(text) = found.config
-            {
-                add(docs, b".cluade/config.json", text);
-            }
-        }
-        State::Untrusted(found) => {
-            let text = filled(
-                "this directory's .cluade/ is left out until you trust it (--trust): %",
-                &[&found.summary()],
-            );
-            out.warnings.push(text);
-            out.untrusted = Some(found);
-        }
+    if !found.agreed {
+        let text = "this directory's .cluade/ is left out until you trust it (--trust): %";
+        out.warnings.push(filled(text, &[&found.summary()]));
+        out.untrusted = Some(found);
+        return Ok(());
+    }
+    out.project_trusted = true;
+    if let (None, Some(text)) = (given, &found.config) {
+        add(docs, b".cluade/config.json", text.clone());
     }
     Ok(())
 }

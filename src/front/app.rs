@@ -21,32 +21,41 @@ use crate::tools::output::Collector;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-/// A run that can't go on: the exit status and what to say.
-struct Exit(i32, Vec<u8>);
+/// A run that can't go on: the exit status. What there is to say has been said.
+struct Exit(i32);
 
-/// A usage or configuration error.
-fn usage(text: impl Into<Vec<u8>>) -> Exit {
-    Exit(2, text.into())
+/// A usage or configuration error: says `template` with its `parts`, see [`filled`].
+#[inline(never)]
+fn usage(template: &str, parts: &[&[u8]]) -> Exit {
+    note("", filled(template, parts).trim_ascii_end());
+    Exit(2)
 }
 
-fn failed(text: impl Into<Vec<u8>>) -> Exit {
-    Exit(1, text.into())
+/// The same for a text made elsewhere.
+fn usage_text(text: Vec<u8>) -> Exit {
+    usage("%", &[&text])
+}
+
+#[inline(never)]
+fn usage_string(text: String) -> Exit {
+    usage_text(text.into_bytes())
+}
+
+/// Any other failure.
+#[inline(never)]
+fn failed(what: &str, text: &str) -> Exit {
+    usage("%%", &[what.as_bytes(), text.as_bytes()]);
+    Exit(1)
 }
 
 /// Runs the program on the arguments behind its name. Returns the exit status.
 pub fn run(argv: Vec<OsString>) -> i32 {
     let result = match cli::parse(argv) {
         Ok(mut args) => start(&mut args),
-        Err(text) => Err(usage(text)),
+        Err(text) => Err(usage_text(text)),
     };
     match result {
-        Ok(status) => status,
-        Err(Exit(status, text)) => {
-            if !text.is_empty() {
-                note("", text.trim_ascii_end());
-            }
-            status
-        }
+        Ok(status) | Err(Exit(status)) => status,
     }
 }
 
@@ -54,8 +63,7 @@ pub fn run(argv: Vec<OsString>) -> i32 {
 fn print(text: &[u8]) -> Result<i32, Exit> {
     match out::write_all(out::STDOUT, text) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            let text = fs::os_text(&e);
-            Err(failed(filled("standard output: %", &[text.as_bytes()])))
+            Err(failed("standard output: ", &fs::os_text(&e)))
         }
         _ => Ok(0),
     }
@@ -84,10 +92,8 @@ fn start(args: &mut Args) -> Result<i32, Exit> {
     if let Some(seconds) = args.number(Opt::Timeout) {
         signal::set_time_limit(seconds);
     }
-    let cwd = std::env::current_dir().map_err(|e| {
-        let text = fs::os_text(&e);
-        failed(filled("the working directory: %", &[text.as_bytes()]))
-    })?;
+    let cwd =
+        std::env::current_dir().map_err(|e| failed("the working directory: ", &fs::os_text(&e)))?;
     let mut run = Run {
         args,
         cwd: cwd.into_os_string().into_vec(),
@@ -108,23 +114,27 @@ fn start(args: &mut Args) -> Result<i32, Exit> {
 
 impl Run<'_> {
     fn load(&mut self) -> Result<(), Exit> {
-        config::load(self.args, &self.cwd, &fs::env, &mut self.loaded).map_err(usage)
+        config::load(self.args, &self.cwd, &fs::env, &mut self.loaded).map_err(usage_text)
     }
 
     fn task(&self, task: Opt, store: &Store) -> Result<i32, Exit> {
         match task {
             Opt::Init => {
                 let Some(home) = &self.loaded.home else {
-                    return Err(usage("no home directory: set HOME or CLUADE_HOME"));
+                    let text = "no home directory: set HOME or CLUADE_HOME";
+                    return Err(usage(text, &[]));
                 };
-                let path = config::init(home).map_err(failed)?;
+                let path = config::init(home).map_err(|e| {
+                    usage_text(e);
+                    Exit(1)
+                })?;
                 print(&filled("wrote %\n", &[&path]))
             }
             Opt::ListModels => {
                 let mut listener = super::quiet::Listener::default();
                 let models = self.client()?.list_models(&mut listener);
                 let mut text = Vec::new();
-                for model in models.map_err(|f| failed(f.message))? {
+                for model in models.map_err(|f| failed("", &f.message))? {
                     text.extend_from_slice(model.as_bytes());
                     text.push(b'\n');
                 }
@@ -158,7 +168,7 @@ impl Run<'_> {
             && let Some(text) =
                 config::missing_key(&self.loaded.config, self.loaded.home.as_deref())
         {
-            return Err(usage(text));
+            return Err(usage_text(text));
         }
         if let Some(path) = args.bytes(Opt::Output) {
             check_output(path)?;
@@ -188,7 +198,7 @@ impl Run<'_> {
             show_tools: args.has(Opt::ShowToolsJson),
             config: self.loaded.config,
         })
-        .map_err(usage)?;
+        .map_err(usage_string)?;
         warn(&warnings);
         if is_repl {
             if !terminal {
@@ -221,7 +231,7 @@ impl Run<'_> {
 
     fn client(&self) -> Result<Client, Exit> {
         let mut client =
-            Client::new(&self.loaded.config, self.loaded.home.as_deref()).map_err(usage)?;
+            Client::new(&self.loaded.config, self.loaded.home.as_deref()).map_err(usage_string)?;
         let mut transport = match self.args.bytes(Opt::Replay) {
             Some(path) => Transport::replay(fs::path(path)),
             None => Ok(Transport::live()),
@@ -229,7 +239,7 @@ impl Run<'_> {
         if let (Ok(_), Some(path)) = (&transport, self.args.bytes(Opt::Record)) {
             transport = transport.and_then(|t| t.record(fs::path(path)));
         }
-        client.set_transport(transport.map_err(|e| usage(e.message))?);
+        client.set_transport(transport.map_err(|e| usage_string(e.message))?);
         Ok(client)
     }
 
@@ -242,7 +252,7 @@ impl Run<'_> {
             None if unsaved => return Ok(Session::ephemeral(cwd)),
             None => Ok(store.create(cwd)),
         };
-        let (mut session, warnings) = opened.map_err(|e| failed(e.text()))?;
+        let (mut session, warnings) = opened.map_err(|e| failed("", &e.text()))?;
         warn(&warnings);
         if session.cwd != cwd {
             let parts = [&session.cwd[..], cwd];
@@ -270,12 +280,13 @@ impl Run<'_> {
             _ if stdin == Stdin::Nothing && !args.prompt_from_stdin => {
                 return Err(usage(
                     "no prompt: give one as an argument or on standard input (cluade --help)",
+                    &[],
                 ));
             }
             _ => {
                 *prompt = self.stdin(stdin)?;
                 if prompt.trim_ascii().is_empty() {
-                    return Err(usage("the prompt on standard input is empty"));
+                    return Err(usage("the prompt on standard input is empty", &[]));
                 }
                 return Ok(());
             }
@@ -287,7 +298,7 @@ impl Run<'_> {
                 continue;
             }
             let mut keep = self.collector();
-            read_file(file, &mut keep).map_err(usage)?;
+            read_file(file, &mut keep).map_err(usage_string)?;
             attach(prompt, file, &keep.finish());
         }
         if !dash && matches!(stdin, Stdin::File | Stdin::Pipe) {
@@ -297,7 +308,7 @@ impl Run<'_> {
             }
         }
         if prompt.is_empty() {
-            return Err(usage("the prompt is empty"));
+            return Err(usage("the prompt is empty", &[]));
         }
         Ok(())
     }
@@ -312,10 +323,10 @@ impl Run<'_> {
         let mut keep = self.collector();
         match read_stdin(kind, self.loaded.config.stdin_wait, &mut keep) {
             Ok(()) => Ok(keep.finish()),
-            Err(Stopped::Failed(text)) => Err(failed(text)),
+            Err(Stopped::Failed(text)) => Err(failed("", &text)),
             Err(Stopped::Interrupted) => {
                 let signal = signal::end_requested().unwrap_or(libc::SIGINT);
-                Err(Exit(128 + signal, Vec::new()))
+                Err(Exit(128 + signal))
             }
         }
     }
@@ -352,7 +363,7 @@ fn no_such(what: &str, name: &str, names: &mut dyn Iterator<Item = &'static str>
     let parts = [what.as_bytes(), name.as_bytes()];
     let mut text = filled("no % %; there are:", &parts);
     push_names(&mut text, names);
-    usage(text)
+    usage_text(text)
 }
 
 /// Appends each with a blank in front.
@@ -380,11 +391,11 @@ fn user_home(home: Option<&[u8]>) -> Vec<u8> {
 /// Whether `-o` can be written is found out before the work, not after.
 fn check_output(path: &[u8]) -> Result<(), Exit> {
     if fs::is_dir(path) {
-        return Err(usage(filled("-o % is a directory", &[path])));
+        return Err(usage("-o % is a directory", &[path]));
     }
     let dir = fs::parent(path);
     if !fs::is_dir(dir) {
-        return Err(usage(filled("-o %: there is no directory %", &[path, dir])));
+        return Err(usage("-o %: there is no directory %", &[path, dir]));
     }
     Ok(())
 }
@@ -408,7 +419,7 @@ fn agree_to_project(loaded: &Loaded, input: &mut Input) -> bool {
 }
 
 fn prune(store: &Store, days: u32) -> Result<i32, Exit> {
-    let pruned = store.prune(days).map_err(failed)?;
+    let pruned = store.prune(days).map_err(|e| failed("", e))?;
     let mut text = b"deleted ".to_vec();
     push_dec(&mut text, u64::from(pruned.deleted));
     text.extend_from_slice(b" sessions, ");
@@ -439,7 +450,7 @@ fn reserved(r: &Reserved, store: &Store) -> Result<i32, Exit> {
         ("sessions", "list") => list_sessions(store),
         ("sessions", "prune") => match r.rest.first().and_then(|d| whole(d)) {
             Some(days) => prune(store, days),
-            None => Err(usage("sessions prune takes a number of days")),
+            None => Err(usage("sessions prune takes a number of days", &[])),
         },
         ("modes", _) => {
             let mut text = Vec::new();
@@ -459,10 +470,10 @@ fn reserved(r: &Reserved, store: &Store) -> Result<i32, Exit> {
             if !verb.is_empty() {
                 push_names(&mut what, &mut std::iter::once(verb));
             }
-            Err(usage(filled(
+            Err(usage(
                 "'%' is reserved and not part of this version; as a prompt: cluade -- % ...",
                 &[&what, &what],
-            )))
+            ))
         }
     }
 }

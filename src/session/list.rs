@@ -105,7 +105,7 @@ impl Store {
         let _ = dir::each(directory, &mut |name, _| {
             let _ = fs::remove(&fs::join(directory, name));
         });
-        let _ = fs::remove_dir(directory);
+        let _ = std::fs::remove_dir(fs::path(directory));
         true
     }
 }

@@ -5,7 +5,7 @@ use super::message::{self, Role};
 use super::scan::{Head, Kind, Reader, Trailer, find_trailer};
 use crate::json::value::checked;
 use crate::json::{self, Value, parse};
-use crate::provider::Reply;
+use crate::provider::{Call, Reply};
 use std::fs::File;
 use std::io;
 
@@ -98,12 +98,11 @@ impl Builder {
             self.finish(slot.is_some());
         }
         if role == Some(Role::Assistant) {
-            repair(text, &mut changed);
+            for call in repaired(text, &mut changed) {
+                self.open.push(call.id);
+            }
         }
         let text = if changed.is_empty() { text } else { &changed };
-        if role == Some(Role::Assistant) {
-            self.open = message::calls(text).into_iter().map(|c| c.id).collect();
-        }
         self.conversation.push(text);
         if let Some(slot) = slot {
             self.numbers.push(slot);
@@ -138,14 +137,16 @@ fn has_content(text: &[u8]) -> bool {
     checked(text).get("content").is_some()
 }
 
-/// Writes an assistant message that would make every request fail anew, as replies are written.
-fn repair(text: &[u8], changed: &mut Vec<u8>) {
+/// The calls of an assistant message. One that would make every request fail is written anew into `changed`, as replies
+/// are written.
+fn repaired(text: &[u8], changed: &mut Vec<u8>) -> Vec<Call> {
     let calls = message::calls(text);
-    let bad = calls
-        .iter()
-        .any(|c| c.id.is_empty() || c.name.is_empty() || parse(&c.arguments).is_err());
+    let mut bad = false;
+    for c in &calls {
+        bad |= c.id.is_empty() || c.name.is_empty() || parse(&c.arguments).is_err();
+    }
     if !bad {
-        return;
+        return calls;
     }
     let mut reply = Reply {
         content: message::content(text),
@@ -157,6 +158,7 @@ fn repair(text: &[u8], changed: &mut Vec<u8>) {
         reply.reasoning_field = Some("reasoning_content");
     }
     message::assistant(changed, &reply);
+    message::calls(changed)
 }
 
 /// Loads `file`. Damage is repaired as far as it goes and told.
@@ -165,53 +167,49 @@ fn repair(text: &[u8], changed: &mut Vec<u8>) {
 /// The system's; `InvalidData` for a JSON document that is no session.
 pub fn load(file: &File) -> io::Result<Loaded> {
     let mut loaded = Loaded::default();
-    let mut clean = None;
-    if let Some((mut trailer, at)) = find_trailer(file)? {
-        if trailer.context_from > trailer.count.min(u64::from(u32::MAX)) {
-            trailer.context_from = 0;
-        }
-        loaded.skip = trailer.context_from as u32;
-        loaded.trailer = trailer;
-        loaded.clean = true;
-        clean = Some(at);
+    if !loaded.read(file, false)? {
+        loaded = Loaded::default();
+        loaded.read(file, true)?;
     }
-    let mut reader = Reader::new(file);
-    reader.fetch()?;
-    match Head::read(reader.line()) {
-        Some(head) => {
-            loaded.head = head;
-            loaded.end = reader.line().len() as u64;
-            reader.skip_line();
-        }
-        None => loaded.other_layout(&mut reader)?,
-    }
-    let (start, end) = (reader.pos, loaded.end);
-    loaded.lines(&mut reader, None)?;
-    if loaded.skip > 0 && !loaded.builder.started && loaded.any {
-        // A context that starts behind everything: the trailer is wrong, the whole file is the context.
-        let mut again = Reader::new(file);
-        again.fetch()?;
-        if reader.free {
-            again.all()?;
-        }
-        again.pos = start;
-        (loaded.skip, loaded.slots, loaded.end) = (0, 0, end);
-        loaded.builder = Builder::default();
-        loaded.trailer.context_from = 0;
-        loaded.lines(&mut again, None)?;
-    }
-    loaded.torn = clean != Some(loaded.end);
-    loaded.damaged |= loaded.torn && loaded.rewrite.is_none();
-    if let Some(rewrite) = &mut loaded.rewrite {
-        rewrite.keep |= loaded.damaged || loaded.builder.dropped > 0;
-    }
-    let replies = u64::from(loaded.builder.replies);
-    loaded.trailer.steps = loaded.trailer.steps.max(replies);
-    loaded.trailer.count = u64::from(loaded.slots);
     Ok(loaded)
 }
 
 impl Loaded {
+    /// Reads a whole file, with `everything` also what lies before the context. False when nothing of the context is
+    /// there: the trailer is wrong, the whole file is the context.
+    fn read(&mut self, file: &File, everything: bool) -> io::Result<bool> {
+        let mut clean = None;
+        if let Some((mut trailer, at)) = find_trailer(file)? {
+            if everything || trailer.context_from > trailer.count.min(u64::from(u32::MAX)) {
+                trailer.context_from = 0;
+            }
+            self.skip = trailer.context_from as u32;
+            self.trailer = trailer;
+            self.clean = true;
+            clean = Some(at);
+        }
+        let mut reader = Reader::new(file);
+        reader.fetch()?;
+        match Head::read(reader.line()) {
+            Some(head) => {
+                self.head = head;
+                self.end = reader.line().len() as u64;
+                reader.skip_line();
+            }
+            None => self.other_layout(&mut reader)?,
+        }
+        self.lines(&mut reader, None)?;
+        self.torn = clean != Some(self.end);
+        self.damaged |= self.torn && self.rewrite.is_none();
+        if let Some(rewrite) = &mut self.rewrite {
+            rewrite.keep |= self.damaged || self.builder.dropped > 0;
+        }
+        let replies = u64::from(self.builder.replies);
+        self.trailer.steps = self.trailer.steps.max(replies);
+        self.trailer.count = u64::from(self.slots);
+        Ok(self.skip == 0 || self.builder.started || !self.any)
+    }
+
     /// Takes the messages from the reader's position on. Of a journal, whose first one has number `journal`, those that
     /// the session file doesn't have, and the counters; false when it is of another life of that file.
     fn lines(&mut self, reader: &mut Reader, journal: Option<u32>) -> io::Result<bool> {
@@ -328,17 +326,11 @@ impl Loaded {
 fn find_messages(text: &[u8]) -> Option<usize> {
     let name = b"\"messages\"";
     let mut at = text.windows(name.len()).position(|w| w == name)? + name.len();
-    for wanted in [b':', b'['] {
-        at += text
-            .get(at..)?
-            .iter()
-            .position(|b| !b.is_ascii_whitespace())?;
-        if text.get(at) != Some(&wanted) {
-            return None;
-        }
-        at += 1;
-    }
-    Some(at)
+    at += text
+        .get(at..)?
+        .iter()
+        .position(|b| !b" \t\r\n:".contains(b))?;
+    (text.get(at) == Some(&b'[')).then_some(at + 1)
 }
 
 /// Members that are not ours, as text to put into the new head.

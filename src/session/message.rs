@@ -176,7 +176,6 @@ pub fn content(message: &[u8]) -> Vec<u8> {
 ///
 /// # Errors
 /// The first message that breaks a rule, counted from 0, and the rule.
-#[cfg(test)]
 pub fn check<'a>(messages: impl Iterator<Item = &'a [u8]>) -> Result<(), String> {
     let mut open: Vec<String> = Vec::new();
     let mut started = false;

@@ -70,17 +70,17 @@ impl Session {
     }
 
     /// Takes what was loaded; what the trailer doesn't know is estimated.
-    pub(super) fn loaded(&mut self, loaded: Loaded) {
-        self.cwd = loaded.head.cwd.into();
-        self.created = loaded.head.created;
+    pub(super) fn loaded(&mut self, loaded: &mut Loaded) {
+        self.cwd = std::mem::take(&mut loaded.head.cwd).into();
+        std::mem::swap(&mut self.created, &mut loaded.head.created);
         self.slots = loaded.slots;
-        self.numbers = loaded.builder.numbers;
-        self.conversation = loaded.builder.conversation;
-        self.rewrite = loaded.rewrite;
-        let trailer = loaded.trailer;
+        std::mem::swap(&mut self.numbers, &mut loaded.builder.numbers);
+        std::mem::swap(&mut self.conversation, &mut loaded.builder.conversation);
+        self.rewrite = loaded.rewrite.take();
+        let trailer = &mut loaded.trailer;
         self.steps = trailer.steps;
         self.total_tokens = trailer.total_tokens;
-        self.origins = trailer.origins;
+        std::mem::swap(&mut self.origins, &mut trailer.origins);
         // Never into the middle of a turn: the context starts with what the user said.
         for i in 1..self.conversation.len() {
             if u64::from(self.file_number(i)) <= trailer.context_from && self.is_user(i) {
@@ -270,8 +270,11 @@ impl Session {
             return None;
         }
         // Files on scratch may fill it.
-        let free = Some(&disk.path).filter(|_| disk.flush);
-        let free = free.and_then(|path| storage::free_bytes(path));
+        let free = if disk.flush {
+            storage::free_bytes(&disk.file)
+        } else {
+            None
+        };
         let (mut why, mut kept) = (String::new(), false);
         if let Some(free) = free.filter(|free| *free < LOW_SPACE) {
             let mut text = b"only ".to_vec();
@@ -281,7 +284,7 @@ impl Session {
             kept = self.keep().is_ok();
         }
         if !kept {
-            let Err(error) = self.write(trailer) else {
+            let Err(error) = self.write(&trailer) else {
                 self.saved();
                 return None;
             };
@@ -335,51 +338,43 @@ impl Session {
         }
     }
 
-    fn write(&mut self, mut trailer: Vec<u8>) -> io::Result<()> {
-        let rewrite = self.rewrite.take();
-        let mut head = Vec::new();
-        let mut before = None;
-        if let Some(rewrite) = &rewrite {
-            head = write_head(&self.id, &self.cwd, &self.created, None, &rewrite.extra);
-            // In the new file messages are numbered as in memory.
-            let saved = self.numbers.len();
-            let origins = self.origins.clone();
-            for (from, _) in &mut self.origins {
-                let here = self.numbers.iter().position(|number| number >= from);
-                *from = match here {
-                    Some(i) => i as u32,
-                    None => from.saturating_sub(self.slots) + saved as u32,
-                };
-            }
-            let numbers = std::mem::take(&mut self.numbers);
-            before = Some((origins, numbers, std::mem::take(&mut self.slots)));
-            trailer = self.trailer();
-        }
-        let part = Part {
-            head: &head,
+    fn write(&mut self, trailer: &[u8]) -> io::Result<()> {
+        let Some(disk) = &mut self.disk else {
+            return Ok(());
+        };
+        let mut part = Part {
+            head: b"",
             conversation: &self.conversation,
             context: self.context_from,
-            trailer: &trailer,
+            trailer,
         };
-        let done = match (&mut self.disk, &rewrite) {
-            (None, _) => Ok(()),
-            (Some(disk), None) if !self.read_only => disk.append(&part),
-            (Some(_), None) => Err(io::Error::from_raw_os_error(libc::EROFS)),
-            (Some(disk), Some(rewrite)) => {
-                let new = Disk::replace(&disk.path, disk.flush, rewrite.keep, 0, &part);
-                new.map(|new| {
-                    *disk = new;
-                    self.read_only = false;
-                })
+        let Some(rewrite) = &self.rewrite else {
+            if self.read_only {
+                return Err(io::Error::from_raw_os_error(libc::EROFS));
             }
+            return disk.append(&part);
         };
-        if done.is_err() {
-            self.rewrite = rewrite;
-            if let Some(before) = before {
-                (self.origins, self.numbers, self.slots) = before;
-            }
+        let head = write_head(&self.id, &self.cwd, &self.created, None, &rewrite.extra);
+        // In the new file messages are numbered as in memory.
+        let mut trailer = Trailer {
+            steps: self.steps,
+            total_tokens: self.total_tokens,
+            context_tokens: self.context_tokens,
+            context_from: self.context_from as u64,
+            count: self.conversation.len() as u64,
+            origins: self.origins.clone(),
+        };
+        for (from, _) in &mut trailer.origins {
+            let saved = self.numbers.iter().filter(|n| *n < from).count() as u32;
+            *from = saved + from.saturating_sub(self.slots);
         }
-        done
+        let text = trailer.text();
+        (part.head, part.trailer) = (&head, &text);
+        *disk = Disk::replace(&disk.path, disk.flush, rewrite.keep, 0, &part)?;
+        (self.rewrite, self.read_only, self.slots) = (None, false, 0);
+        self.numbers.clear();
+        self.origins = trailer.origins;
+        Ok(())
     }
 
     /// Lets go of the file and the journal as a killed process does.

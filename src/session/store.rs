@@ -66,14 +66,6 @@ fn error(what: What, parts: &[&str]) -> Error {
 }
 
 #[inline(never)]
-fn unreadable(path: &[u8], why: &io::Error) -> Error {
-    error(
-        What::Unreadable,
-        &["can't read ", &shown(path), ": ", &fs::os_text(why)],
-    )
-}
-
-#[inline(never)]
 fn shown(path: &[u8]) -> String {
     String::from_utf8_lossy(path).into_owned()
 }
@@ -247,7 +239,8 @@ impl Store {
             storage::private_directory(&self.scratch)?;
         }
         storage::directory(dir)?;
-        if flush && storage::free_bytes(dir).is_some_and(|free| free < LOW_SPACE) {
+        let free = storage::free_bytes(&storage::open(dir, false)?);
+        if flush && free.is_some_and(|free| free < LOW_SPACE) {
             return Err(io::ErrorKind::StorageFull.into());
         }
         let now = time::unix_seconds();
@@ -275,16 +268,16 @@ impl Store {
         }
         disk.flush = flush;
         session.fresh = true;
-        self.bind(session, id, disk);
+        session.id = id;
+        self.bind(session, disk);
         Ok(())
     }
 
-    fn bind(&self, session: &mut Session, id: String, disk: Disk) {
+    fn bind(&self, session: &mut Session, disk: Disk) {
         if disk.flush {
-            session.journal_path = self.journal(&id, &disk.path);
+            session.journal_path = self.journal(&session.id, &disk.path);
         }
         session.pointers = self.pointers();
-        session.id = id;
         session.disk = Some(disk);
     }
 
@@ -343,37 +336,67 @@ impl Store {
         recovering: bool,
         warnings: &mut Vec<String>,
     ) -> Result<Session, Error> {
-        let (file, read_only) = open_locked(&path, &id)?;
-        let mut loaded = load::load(&file).map_err(|e| unreadable(&path, &e))?;
-        let about = ["session ", &id, ": "].concat();
-        let mut warn = |parts: &[&str]| warnings.push([&about, &parts.concat()[..]].concat());
-        if loaded.damaged && loaded.any {
-            warn(&["its file was damaged; what can be read is kept"]);
+        let mut session = Session::default();
+        session.recovering = recovering;
+        session.id = id;
+        let filled = self.fill(&mut session, &path, warnings);
+        if filled.is_err() {
+            // Nothing of a session that isn't there goes into its file.
+            session.disk = None;
         }
-        let flush = fs::parent(&path) != self.volatile;
-        let mut disk = Disk::empty(file, &path, flush);
+        match filled {
+            Ok(()) => Ok(session),
+            Err(e) if e.kind() == io::ErrorKind::ResourceBusy => Err(error(
+                What::InUse,
+                &[
+                    "session ",
+                    &session.id,
+                    " is in use by another cluade: end that one, or start a new session",
+                ],
+            )),
+            Err(e) => Err(error(
+                What::Unreadable,
+                &["can't read ", &shown(&path), ": ", &fs::os_text(&e)],
+            )),
+        }
+    }
+
+    fn fill(
+        &self,
+        session: &mut Session,
+        path: &[u8],
+        warnings: &mut Vec<String>,
+    ) -> io::Result<()> {
+        let (file, read_only) = open_locked(path)?;
+        session.read_only = read_only;
+        let loaded = &mut load::load(&file)?;
+        let flush = fs::parent(path) != self.volatile;
+        let mut disk = Disk::empty(file, path, flush);
         disk.end = loaded.end;
-        disk.len = disk.file.metadata().map_or(0, |m| m.len());
+        disk.len = disk.file.metadata()?.len();
         (disk.any, disk.torn) = (loaded.any, loaded.torn);
         disk.upto = loaded.builder.numbers.len();
         if !loaded.torn {
             disk.trailer = loaded.trailer.text();
         }
-        let repair = disk.torn && disk.any && loaded.rewrite.is_none();
-        let mut session = Session::default();
-        self.bind(&mut session, id, disk);
-        let journal = &session.journal_path;
+        let mut write = disk.torn && disk.any && loaded.rewrite.is_none();
+        self.bind(session, disk);
         let mut taken = 0;
+        let about = ["session ", &session.id, ": "].concat();
+        let mut warn = |text: &str| warnings.push([&about, text].concat());
+        if loaded.damaged && loaded.any {
+            warn("its file was damaged; what can be read is kept");
+        }
+        let journal = &session.journal_path;
         if self.trusted()
             && let Ok(old) = storage::open(journal, false)
         {
-            match loaded.complete(&old).map_err(|e| unreadable(journal, &e))? {
+            match loaded.complete(&old)? {
                 Some(n) => taken = n,
                 None => {
                     let aside = [journal, &b".stale"[..]].concat();
                     let _ = fs::rename(journal, &aside);
-                    let place = shown(&aside);
-                    warn(&["a journal doesn't fit its file; it is left in ", &place]);
+                    warn(&["its journal is of another file; it is now ", &shown(&aside)].concat());
                 }
             }
             if taken == 0 {
@@ -382,17 +405,17 @@ impl Store {
         }
         loaded.builder.finish(false);
         session.loaded(loaded);
-        (session.read_only, session.recovering) = (read_only, recovering);
         if taken > 0 {
-            let mut n = Vec::new();
-            push_dec(&mut n, taken as u64);
-            let n = String::from_utf8(n).unwrap_or_default();
-            warn(&[&n, " messages of an interrupted run were recovered"]);
+            let mut text = Vec::new();
+            push_dec(&mut text, taken as u64);
+            text.extend_from_slice(b" messages of an interrupted run were recovered");
+            warn(&shown(&text));
+            write = true;
         }
-        if taken > 0 || repair {
+        if write {
             warnings.extend(session.commit());
         }
-        Ok(session)
+        Ok(())
     }
 
     /// Completes the sessions of killed runs from their journals. Sessions that are in use are left alone. Returns what
@@ -437,8 +460,9 @@ impl Store {
     }
 }
 
-/// Opens a session file, for reading only where writing isn't allowed, and locks it.
-fn open_locked(path: &[u8], id: &str) -> Result<(File, bool), Error> {
+/// Opens a session file, for reading only where writing isn't allowed, and locks it; `ResourceBusy` when another process
+/// has it.
+fn open_locked(path: &[u8]) -> io::Result<(File, bool)> {
     // The file may be replaced between opening and locking.
     for _ in 0..5 {
         let mut read_only = false;
@@ -452,7 +476,7 @@ fn open_locked(path: &[u8], id: &str) -> Result<(File, bool), Error> {
             read_only = true;
             file = storage::open(path, false);
         }
-        let file = file.map_err(|e| unreadable(path, &e))?;
+        let file = file?;
         if !storage::lock(&file) {
             break;
         }
@@ -460,12 +484,5 @@ fn open_locked(path: &[u8], id: &str) -> Result<(File, bool), Error> {
             return Ok((file, read_only));
         }
     }
-    Err(error(
-        What::InUse,
-        &[
-            "session ",
-            id,
-            " is in use by another cluade: end that one, or start a new session",
-        ],
-    ))
+    Err(io::ErrorKind::ResourceBusy.into())
 }

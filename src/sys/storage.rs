@@ -5,7 +5,7 @@ use super::fs::{self, Kind};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 
 /// Takes the exclusive lock (flock) of `file` without waiting; it is ours until the file is closed. False when another
 /// process (or another open of the file) has it; a file system without locks never says so.
@@ -25,14 +25,24 @@ pub fn lock(file: &File) -> bool {
     false
 }
 
-/// Bytes an unprivileged writer can still put on the file system that holds `path`. `None` when the file system doesn't
-/// count them, or says 0: then writing will tell.
-pub fn free_bytes(path: &[u8]) -> Option<u64> {
+/// Bytes an unprivileged writer can still put on the file system `file` (or directory) is on. `None` when the file
+/// system doesn't count them.
+#[allow(clippy::unnecessary_cast)] // the fields' widths differ between targets
+pub fn free_bytes(file: &File) -> Option<u64> {
     #[cfg(test)]
     if let Some(free) = fault::free() {
         return Some(free);
     }
-    fs::free_bytes(path).filter(|free| *free > 0)
+    // SAFETY: a zeroed statvfs is valid, the pointer lives through the call, the descriptor is open.
+    let stat = unsafe {
+        let mut stat: libc::statvfs = std::mem::zeroed();
+        if libc::fstatvfs(file.as_raw_fd(), &mut stat) != 0 {
+            return None;
+        }
+        stat
+    };
+    let free = (stat.f_bavail as u64).saturating_mul(stat.f_frsize as u64);
+    (stat.f_blocks > 0).then_some(free)
 }
 
 /// Whether `file` is (still) what `path` names.
@@ -47,24 +57,39 @@ pub fn is_at(file: &File, path: &[u8]) -> bool {
 /// # Errors
 /// The system's; `OutOfMemory` when there is no room for so much.
 pub fn read_at(file: &File, offset: u64, n: usize, out: &mut Vec<u8>) -> io::Result<()> {
-    let mut done = out.len();
     if out.try_reserve(n).is_err() {
         return Err(io::ErrorKind::OutOfMemory.into());
     }
-    let start = done;
-    out.resize(start + n, 0);
-    while let Some(rest) = out.get_mut(done..)
-        && !rest.is_empty()
-    {
-        match file.read_at(rest, offset.saturating_add((done - start) as u64)) {
-            Ok(0) => break,
-            Ok(more) => done += more,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
+    let (mut offset, mut left) = (offset, n);
+    while left > 0 {
+        let start = out.len();
+        // SAFETY: room for `left` bytes behind the end was reserved; the call writes there only.
+        let got = unsafe {
+            let to = out.as_mut_ptr().add(start).cast();
+            libc::pread(file.as_raw_fd(), to, left, offset as libc::off_t)
+        };
+        if got == 0 {
+            break;
         }
+        let Some(got) = passed(got)? else { continue };
+        // SAFETY: so many bytes were filled in, at most `left`.
+        unsafe { out.set_len(start + got) };
+        left = left.saturating_sub(got);
+        offset += got as u64;
     }
-    out.truncate(done);
     Ok(())
+}
+
+/// What a call of the system passed; `None` when it was interrupted.
+fn passed(n: isize) -> io::Result<Option<usize>> {
+    if let Ok(n) = usize::try_from(n) {
+        return Ok(Some(n));
+    }
+    let error = io::Error::last_os_error();
+    if error.raw_os_error() == Some(libc::EINTR) {
+        return Ok(None);
+    }
+    Err(error)
 }
 
 /// Writes `parts` one after the other at `offset` and returns where they end.
@@ -75,8 +100,20 @@ pub fn write_at(file: &File, mut offset: u64, parts: &[&[u8]]) -> io::Result<u64
     #[cfg(test)]
     fault::write(file, offset, parts)?;
     for part in parts {
-        file.write_all_at(part, offset)?;
-        offset = offset.saturating_add(part.len() as u64);
+        let mut rest = *part;
+        while !rest.is_empty() {
+            // SAFETY: a live slice, which the call only reads.
+            let n = unsafe {
+                let from = rest.as_ptr().cast();
+                libc::pwrite(file.as_raw_fd(), from, rest.len(), offset as libc::off_t)
+            };
+            if n == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            let Some(n) = passed(n)? else { continue };
+            rest = rest.get(n..).unwrap_or_default();
+            offset += n as u64;
+        }
     }
     Ok(offset)
 }
@@ -361,9 +398,9 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), b"abcdef");
         assert_eq!((fault::operations(), fault::bytes()), (3, 8));
         fault::clear();
-        assert!(free_bytes(bytes(&path)).is_none_or(|n| n > 0));
+        assert!(free_bytes(&file).is_none_or(|n| n > 0));
         fault::set_free(Some(7));
-        assert_eq!(free_bytes(bytes(&path)), Some(7));
+        assert_eq!(free_bytes(&file), Some(7));
         fault::clear();
     }
 }

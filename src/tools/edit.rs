@@ -48,7 +48,7 @@ fn edit(ctx: &mut Ctx, args: &Value) -> Result<Output, Output> {
         let mut found = Vec::new();
         let overlap = File::open(&real)
             .and_then(|mut file| pass(&mut file, &edits, &mut found, None))
-            .map_err(|e| target.os_error(&e))?;
+            .map_err(|e| target.failed(e))?;
         let mut total = Found::default();
         for (i, (edit, mut found)) in edits.iter().zip(found).enumerate() {
             if found.count == 0 || found.count > 1 && !edit.all {
@@ -100,7 +100,7 @@ impl Job<'_> {
             // It grows while we look.
             false => Err(io::ErrorKind::FileTooLarge.into()),
         });
-        let mut text = read.map_err(|e| self.target.os_error(&e))?;
+        let mut text = read.map_err(|e| self.target.failed(e))?;
         let mut total = Found::default();
         let (mut levels, mut changed) = (0, false);
         for (i, edit) in self.edits.iter().enumerate() {

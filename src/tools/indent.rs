@@ -1,6 +1,8 @@
 //! The one rule by which the indentation of all lines of a place differs from that of the text looked for: something in
 //! front more or less, or so many of one blank for so many of another.
 
+use memchr::memchr;
+
 /// Bytes of an indentation that may be explained.
 const MAX: usize = 256;
 
@@ -18,36 +20,49 @@ pub fn blanks(line: &[u8]) -> usize {
         .count()
 }
 
-/// The lines of `text` as indentation and the rest, with its line end.
-fn lines(text: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    let lines = text.split_inclusive(|&b| b == b'\n');
-    lines.map(|line| line.split_at(blanks(line)))
+/// Takes a line off the front of `text`: its indentation, and the rest with its line end.
+fn take_line<'a>(text: &mut &'a [u8]) -> (&'a [u8], &'a [u8]) {
+    let end = memchr(b'\n', text).map_or(text.len(), |i| i + 1);
+    let (line, rest) = text.split_at(end);
+    *text = rest;
+    line.split_at(blanks(line))
 }
 
 impl Shift {
     /// The rule by which the indentation of `old` becomes that of `there`, which has the same words. `None` when there is
     /// no such rule.
     pub fn between(old: &[u8], there: &[u8]) -> Option<Shift> {
-        let pairs = || {
-            let filled = lines(old).zip(lines(there));
-            filled.filter(|(old, _)| !old.1.trim_ascii().is_empty())
-        };
-        let mut shift = Shift::default();
-        let (first, (to, _)) = pairs().find(|(old, there)| old.0 != there.0)?;
-        let (mut from, mut to) = (first.0, to);
-        while let ([f @ .., a], [t @ .., b]) = (from, to)
-            && a == b
-        {
-            (from, to) = (f, t);
+        let mut shift: Option<Shift> = None;
+        // The first line that differs gives the rule, then all must obey it.
+        for _ in 0..2 {
+            let (mut old, mut there) = (old, there);
+            while !old.is_empty() {
+                let ((mut from, words), (mut to, _)) = (take_line(&mut old), take_line(&mut there));
+                if words.trim_ascii().is_empty() {
+                    continue;
+                }
+                if let Some(shift) = &shift {
+                    if shift.convert(from)? != to {
+                        return None;
+                    }
+                } else if from != to {
+                    while let ([f @ .., a], [t @ .., b]) = (from, to)
+                        && a == b
+                    {
+                        (from, to) = (f, t);
+                    }
+                    if from.len().max(to.len()) > MAX {
+                        return None;
+                    }
+                    shift = Some(Shift {
+                        from: from.to_vec(),
+                        to: to.to_vec(),
+                    });
+                    break;
+                }
+            }
         }
-        if from.len().max(to.len()) > MAX {
-            return None;
-        }
-        shift.from.extend_from_slice(from);
-        shift.to.extend_from_slice(to);
-        pairs()
-            .all(|(old, there)| shift.convert(old.0).is_some_and(|c| c == there.0))
-            .then_some(shift)
+        shift
     }
 
     /// An indentation of the model's as one of the file's. `None` when it is less than the rule takes away.
@@ -71,7 +86,9 @@ impl Shift {
     /// `new`, whose lines are indented like the text looked for, indented like the text found.
     pub fn apply(&self, new: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(new.len() + 64);
-        for (indent, words) in lines(new) {
+        let mut rest = new;
+        while !rest.is_empty() {
+            let (indent, words) = take_line(&mut rest);
             if words.trim_ascii().is_empty() {
                 out.extend_from_slice(indent);
             } else {

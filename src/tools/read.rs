@@ -5,7 +5,7 @@ use super::window::{LINE_KEPT, NOTES, Notes, Window, feed};
 use super::{Class, Ctx, Level, Output, Tool};
 use crate::json::Value;
 use crate::sys::dir;
-use crate::sys::fs::{self, File, Kind};
+use crate::sys::fs::{File, Kind};
 use crate::text::{push_dec, push_utf8_lossy};
 
 /// The tool.
@@ -49,7 +49,7 @@ fn read(ctx: &mut Ctx, args: &Value) -> Result<Output, Output> {
     let mut window = Window::new(offset, end, budget);
     File::open(&target.path)
         .and_then(|mut file| feed(&mut file, LINE_KEPT, &mut window))
-        .map_err(|e| target.os_error(&e))?;
+        .map_err(|e| target.failed(e))?;
     if window.binary {
         let mut text = b"is a binary file, ".to_vec();
         push_count(&mut text, meta.size.max(window.bytes), "byte");
@@ -69,7 +69,7 @@ fn small(args: &Value, name: &str) -> Result<Option<u32>, Output> {
     Ok(n.map(|n| u32::try_from(n).unwrap_or(u32::MAX)))
 }
 
-/// The entries of a directory: sorted, directories with a slash, links with where they lead.
+/// The entries of a directory: sorted, directories with a slash, links with an @.
 fn list(target: &Target, limit: usize) -> Result<Output, Output> {
     let mut names: Vec<Vec<u8>> = Vec::new();
     let mut total: u64 = 0;
@@ -81,7 +81,7 @@ fn list(target: &Target, limit: usize) -> Result<Output, Output> {
         let mut name = name.to_vec();
         match kind {
             Kind::Dir => name.push(b'/'),
-            Kind::Link => name.push(0),
+            Kind::Link => name.push(b'@'),
             _ => {}
         }
         total += 1;
@@ -91,7 +91,7 @@ fn list(target: &Target, limit: usize) -> Result<Output, Output> {
             shrink(&mut names);
         }
     })
-    .map_err(|e| target.os_error(&e))?;
+    .map_err(|e| target.failed(e))?;
     if total == 0 {
         return Ok(Output::ok(&b"(empty directory)"[..]));
     }
@@ -100,13 +100,7 @@ fn list(target: &Target, limit: usize) -> Result<Output, Output> {
     let mut shown: u64 = 0;
     for name in &names {
         let before = out.len();
-        let link = name.strip_suffix(b"\0");
-        push_utf8_lossy(&mut out, link.unwrap_or(name));
-        if let Some(link) = link {
-            out.extend_from_slice(b" -> ");
-            let to = fs::read_link(&fs::join(&target.path, link)).unwrap_or_default();
-            push_utf8_lossy(&mut out, &to);
-        }
+        push_utf8_lossy(&mut out, name);
         out.push(b'\n');
         if out.len() + NOTES > limit && shown > 0 {
             out.truncate(before);
@@ -129,7 +123,7 @@ fn list(target: &Target, limit: usize) -> Result<Output, Output> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::{signal, time};
+    use crate::sys::{fs, signal, time};
     use crate::tools::scene::Scene;
     use std::os::unix::fs::symlink;
 
@@ -347,7 +341,7 @@ mod tests {
         scene.put(".hidden", "");
         std::fs::create_dir(scene.path("a")).unwrap();
         symlink("/tmp/x", scene.path("link")).unwrap();
-        let want = ".hidden\na/\nb\nlink -> /tmp/x\n[directory, 4 entries]";
+        let want = ".hidden\na/\nb\nlink@\n[directory, 4 entries]";
         assert_eq!(scene.ok(&TOOL, r#"{"filePath":"."}"#), want);
         for i in 0..4500 {
             scene.put(&format!("a/{i:05}"), "");

@@ -55,8 +55,13 @@ impl Target {
         }
     }
 
-    /// A system error about this path. For a missing file it names the nearest one that is there.
+    /// As [`Target::os_error`], when nobody needs the error any more.
     #[inline(never)]
+    pub fn failed(&self, error: io::Error) -> Output {
+        self.os_error(&error)
+    }
+
+    /// A system error about this path. For a missing file it names the nearest one that is there.
     pub fn os_error(&self, error: &io::Error) -> Output {
         let mut text = fs::os_text(error).into_bytes();
         if error.kind() == io::ErrorKind::NotFound {
@@ -70,7 +75,7 @@ impl Target {
     /// # Errors
     /// For the model.
     pub fn stat(&self, dir_too: bool) -> Result<Meta, Output> {
-        let meta = fs::stat(&self.path).map_err(|e| self.os_error(&e))?;
+        let meta = fs::stat(&self.path).map_err(|e| self.failed(e))?;
         let what: &[u8] = match meta.kind {
             Kind::Dir if !dir_too => b"is a directory",
             Kind::File | Kind::Dir | Kind::Link => return Ok(meta),
@@ -86,7 +91,7 @@ impl Target {
     /// # Errors
     /// For the model.
     pub fn real(&self) -> Result<Vec<u8>, Output> {
-        fs::resolve(&self.path).map_err(|e| self.os_error(&e))
+        fs::resolve(&self.path).map_err(|e| self.failed(e))
     }
 
     /// Refuses to change the file `real`, in the state `meta`, when somebody else did since the model saw it.
@@ -99,7 +104,7 @@ impl Target {
             Ok(true) => Err(self.error(
                 b"changed on disk since you last saw it; nothing was written. Read it again first",
             )),
-            Err(e) => Err(self.os_error(&e)),
+            Err(e) => Err(self.failed(e)),
         }
     }
 
@@ -130,9 +135,11 @@ impl Target {
             })
         });
         let failed = match written {
-            Ok(meta) => {
-                let hash = (size <= HASH_MAX).then_some(hash.0);
-                ctx.seen.note(real, &meta, size, hash);
+            Ok(()) => {
+                if let Ok(meta) = fs::stat(real) {
+                    let hash = (size <= HASH_MAX).then_some(hash.0);
+                    ctx.seen.note(real, &meta, size, hash);
+                }
                 return Ok(());
             }
             Err(failed) => failed,

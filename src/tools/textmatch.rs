@@ -403,6 +403,20 @@ mod tests {
                     "\ta\n\t\tc\n",
                     "  a\n    c\n",
                 ),
+                // Also when the first line has no indentation.
+                (
+                    "f() {\n\tx\n}\n",
+                    "f() {\n    x\n}\n",
+                    "f() {\n    y\n        z\n}\n",
+                    "f() {\n\ty\n\t\tz\n}\n",
+                ),
+                // Spaces that are no full tab stay.
+                (
+                    "\ta\n\t  b\n",
+                    "    a\n      b\n",
+                    "    c\n      d\n",
+                    "\tc\n\t  d\n",
+                ),
                 // Blank lines match blank lines; those of the new text stay as they are.
                 ("\ta\n\n\tb\n", "a\n  \nb\n", "a\n\nc\n", "\ta\n\n\tc\n"),
                 // CRLF with both.
@@ -436,6 +450,16 @@ mod tests {
             apply("aaaa", "aa", "b", true),
             Ok((Level::Exact, "bb".into()))
         );
+    }
+
+    #[test]
+    fn repetition_is_given_up_not_guessed() {
+        let text = b"a\n".repeat(1 << 19);
+        // Every line would do as a start, and each place fails at its end.
+        let old = [&b"  a\n".repeat(1 << 15)[..], b"a"].concat();
+        assert!(find(&text, &old, false).spans.is_empty());
+        let many = find(&[b'0'; 1 << 20], &[b'0'; 1 << 10], false);
+        assert!(many.ambiguous(false) && many.level == Level::Exact);
     }
 
     #[test]

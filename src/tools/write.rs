@@ -33,10 +33,10 @@ fn write(ctx: &mut Ctx, args: &Value) -> Result<Output, Output> {
         return Err(target.error(b"names a directory; give the file's name, too"));
     }
     let real = target.real()?;
-    let mut made = Vec::new();
+    let mut made = usize::MAX;
     let old = match fs::stat(&real) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            made = fs::make_dirs(fs::parent(&real)).map_err(|e| target.os_error(&e))?;
+            made = fs::make_dirs(fs::parent(&real)).map_err(|e| target.failed(e))?;
             None
         }
         _ => {
@@ -61,7 +61,7 @@ fn write(ctx: &mut Ctx, args: &Value) -> Result<Output, Output> {
     if !same {
         let saved = target.save(ctx, &real, old.as_ref(), &mut |_, sink| sink(&content));
         if let Err(failed) = saved {
-            fs::remove_dirs(&made);
+            fs::remove_dirs(fs::parent(&real), made);
             return Err(failed);
         }
     }

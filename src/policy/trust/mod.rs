@@ -41,31 +41,20 @@ pub struct Project {
     pub files: Vec<Vec<u8>>,
     /// Whether everything was read. What was not can't be trusted.
     pub complete: bool,
+    /// Whether the user agreed to exactly this.
+    pub agreed: bool,
     /// SHA-256 of it all, in hexadecimal.
     digest: String,
 }
 
-/// What is to be thought of a project's `.cluade/`.
-pub enum State {
-    /// There is nothing in it that needs trust.
-    Nothing,
-    /// The user agreed to exactly this.
-    Trusted(Project),
-    /// The user did not, or it changed since.
-    Untrusted(Project),
-}
-
-/// Looks at `dir`, a project's `.cluade/`, and into `home`/trust.json.
-pub fn state(home: Option<&[u8]>, dir: &[u8]) -> State {
-    let Some(project) = inspect(dir) else {
-        return State::Nothing;
-    };
-    let entries = home.map_or_else(Vec::new, |home| read(home).projects);
-    if project.complete && entries.iter().any(|e| e.sha256 == project.digest) {
-        State::Trusted(project)
-    } else {
-        State::Untrusted(project)
+/// Looks at `dir`, a project's `.cluade/`, and into `home`/trust.json; `None` when nothing in it needs trust.
+pub fn look(home: Option<&[u8]>, dir: &[u8]) -> Option<Project> {
+    let mut project = inspect(dir)?;
+    if let (true, Some(home)) = (project.complete, home) {
+        let entries = read(home).projects;
+        project.agreed = entries.iter().any(|e| e.sha256 == project.digest);
     }
+    Some(project)
 }
 
 /// Remembers in `home`/trust.json that the user agreed to `project` as it was looked at.
@@ -174,6 +163,7 @@ fn inspect(dir: &[u8]) -> Option<Project> {
             config: None,
             files: Vec::new(),
             complete: true,
+            agreed: false,
             digest: String::new(),
         },
     };

@@ -4,6 +4,20 @@ use super::*;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+enum State {
+    Nothing,
+    Trusted(Project),
+    Untrusted(Project),
+}
+
+fn state(home: Option<&[u8]>, dir: &[u8]) -> State {
+    match look(home, dir) {
+        None => State::Nothing,
+        Some(p) if p.agreed => State::Trusted(p),
+        Some(p) => State::Untrusted(p),
+    }
+}
+
 struct Dir(PathBuf);
 
 impl Dir {
