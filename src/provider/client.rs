@@ -94,30 +94,38 @@ impl Client {
             prices: config.prices.clone(),
             transport: Transport::live(),
         };
-        let own = || {
-            Pool::new(
-                &config.api_key,
-                &config.api_key_source,
-                &config.api_keys,
-                config.key_strategy,
-            )
-        };
-        let first = Base::parse(&config.base_url)?;
-        client.add(first.clone(), &config.model, own());
-        for (i, f) in config.fallback.iter().enumerate() {
-            let source = ["fallback, number ", &dec(i as u64 + 1)].concat();
-            let base =
-                Base::parse(&f.base_url).map_err(|e| [source.as_str(), ": ", &e].concat())?;
-            let model = match f.model.as_str() {
-                "" => config.model.as_str(),
-                model => model,
+        let mut first = None;
+        for i in 0..=config.fallback.len() {
+            let given = i.checked_sub(1).and_then(|i| config.fallback.get(i));
+            let number = dec(i as u64);
+            let source = ["fallback, number ", &number].concat();
+            let url = given.map_or(&config.base_url, |f| &f.base_url);
+            let base = match Base::parse(url) {
+                Ok(base) => base,
+                Err(e) if given.is_some() => return Err([&source, ": ", &e].concat()),
+                Err(e) => return Err(e),
+            };
+            let model = given.map_or("", |f| &f.model);
+            let model = if model.is_empty() {
+                &config.model
+            } else {
+                model
             };
             // Another model at the same place takes the same keys; they go to no other place.
-            let keys = if f.api_key.trim().is_empty() && base == first {
-                own()
-            } else {
-                Pool::new(&f.api_key, &source, &[], config.key_strategy)
+            let (key, source, more) = match given {
+                Some(f) if first.as_ref() != Some(&base) || !f.api_key.trim().is_empty() => {
+                    (&f.api_key, &source, &[][..])
+                }
+                _ => (
+                    &config.api_key,
+                    &config.api_key_source,
+                    &config.api_keys[..],
+                ),
             };
+            let keys = Pool::new(key, source, more, config.key_strategy);
+            if first.is_none() {
+                first = Some(base.clone());
+            }
             client.add(base, model, keys);
         }
         Ok(client)
@@ -137,11 +145,6 @@ impl Client {
         let mut rules = Rules::known(base, model, self.thinking);
         self.memory.recall(base, model, &mut rules);
         rules
-    }
-
-    /// The endpoint that gave the last reply, as sessions keep it: base URL, blank, model.
-    pub fn endpoint_name(&self) -> String {
-        endpoint::name(&self.here().base, &self.here().model)
     }
 
     /// The same endpoint in [`Message::origin`].
@@ -176,7 +179,7 @@ impl Client {
 
     /// The endpoint in use by name, base URL and model, as a session keeps it; see [`Client::origin`].
     pub fn origin_name(&self) -> String {
-        [&self.base_url(), " ", self.model()].concat()
+        endpoint::name(&self.here().base, self.model())
     }
 
     /// Forgets what was learned about the endpoint in use; whether there was anything.
@@ -251,6 +254,11 @@ impl Client {
             names,
         };
         let mut run = Run::new(io, observer);
+        self.anywhere(&mut run, &ask).map_err(|failure| *failure)
+    }
+
+    /// Asks one endpoint after the other, and all again while the network is away.
+    fn anywhere(&mut self, run: &mut Run, ask: &Ask) -> Result<Reply, Box<Failure>> {
         if self.at != 0 && run.io.now() >= self.back_at {
             self.at = 0;
         }
@@ -259,7 +267,7 @@ impl Client {
         let mut gone_since = None;
         let mut earlier = String::new();
         loop {
-            let mut failure = match self.on_endpoint(&mut run, &ask, gone_since.is_some()) {
+            let mut failure = match self.on_endpoint(run, ask, gone_since.is_some()) {
                 Ok(reply) => return Ok(reply),
                 Err(failure) => failure,
             };
@@ -280,19 +288,14 @@ impl Client {
                 continue;
             }
             if is_unreachable(&failure) && self.answered {
-                let first = gone_since.is_none();
-                let since = *gone_since.get_or_insert(now);
+                let since = gone_since.unwrap_or(now);
                 let rest = self.offline_ms.saturating_sub(now.saturating_sub(since));
                 if rest > 0 {
-                    if first {
-                        let limit = duration(rest);
-                        run.say(&[
-                            &failure.message,
-                            "; waiting up to ",
-                            &limit,
-                            " for the network",
-                        ]);
+                    if gone_since.is_none() {
+                        let (limit, until) = (duration(rest), " for the network");
+                        run.say(&[&failure.message, "; waiting up to ", &limit, until]);
                     }
+                    gone_since = Some(since);
                     run.wait(rest.min(OFFLINE_STEP), failure.stage)?;
                     (self.at, left) = (0, all);
                     continue;
@@ -309,14 +312,20 @@ impl Client {
     }
 
     /// Asks the endpoint in use until it answers or its means are used up. `probing`: the network was gone a moment ago.
-    fn on_endpoint(&mut self, run: &mut Run, ask: &Ask, probing: bool) -> Result<Reply, Failure> {
+    fn on_endpoint(
+        &mut self,
+        run: &mut Run,
+        ask: &Ask,
+        probing: bool,
+    ) -> Result<Reply, Box<Failure>> {
         let others = self.endpoints.len() > 1;
         self.here_mut().keys.choose(run.io.now());
         let mut rules = self.here().rules;
+        // Changes and their causes.
         let mut learned = Vec::new();
         let (mut rate, mut tries, mut adapted) = (0, 0, 0);
         let mut switches = 0;
-        let mut no_path: Option<Failure> = None;
+        let mut no_path = String::new();
         let mut body = Vec::new();
         loop {
             if body.is_empty() {
@@ -324,20 +333,21 @@ impl Client {
             }
             let mut failure = match self.attempt(run, ask, &rules, &body) {
                 Ok(reply) => {
-                    self.learn(run, &learned, no_path.as_ref());
+                    self.learn(run, &learned);
                     return Ok(reply);
                 }
                 Err(failure) => failure,
             };
             if matches!(failure.status, 404 | 405) {
-                if let Some(first) = &no_path {
-                    failure.message = [&first.message, "; ", &failure.message].concat();
+                if !no_path.is_empty() {
+                    failure.message = [&no_path, "; ", &failure.message].concat();
                     return Err(failure);
                 }
                 if self.here().base.lacks_version() && !rules.has(ADD_V1) {
                     rules.set(ADD_V1);
                     run.say(&[&failure.message, "; trying with /v1"]);
-                    no_path = Some(failure);
+                    no_path = failure.message;
+                    learned.push((PATH_V1.into(), no_path.clone()));
                     continue;
                 }
             }
@@ -352,39 +362,46 @@ impl Client {
                 run.say(&[&failure.message, "; trying again with: ", &change]);
                 // A limit of the moment (money, room beside this prompt) says nothing about the next request.
                 if failure.class == Class::Unsupported {
-                    learned.push((adapt.clone(), failure.message));
+                    learned.push((change, failure.message));
                 }
                 continue;
             }
-            let told = failure.retry_after.filter(|ms| *ms > 0);
+            let told = failure.retry_after.unwrap_or(0);
             let now = run.io.now();
             let keys = &mut self.here_mut().keys;
+            // How long to wait for another try at the same, if at all.
+            let mut again = None;
             match failure.class {
                 Class::Billing => keys.put_aside(SPENT),
                 Class::RateLimit => {
                     let most = RATE_WAITS[usize::from(!others && !keys.has_other(now))];
-                    let ms = told.unwrap_or((1000 << rate).min(LONGEST_WAIT));
-                    if rate < most && ms <= LONGEST_WAIT {
-                        rate += 1;
-                        run.pause(ms, &failure)?;
-                        continue;
+                    if rate < most {
+                        again = Some(backoff(rate));
+                        if told > 0 {
+                            again = Some(told);
+                        }
                     }
-                    keys.put_aside(now.saturating_add(told.unwrap_or(LONGEST_WAIT)));
                 }
                 Class::Transient => {
-                    let ms = told.unwrap_or(0).max(1000 << tries);
-                    let over = tries == TRIES || probing && is_unreachable(&failure);
-                    if !over && ms <= LONGEST_WAIT {
-                        tries += 1;
-                        run.pause(ms, &failure)?;
-                        continue;
+                    if tries < TRIES && !(probing && is_unreachable(&failure)) {
+                        again = Some(told.max(backoff(tries)));
                     }
                 }
                 Class::Unsupported => failure.class = Class::Fatal,
-                Class::Context => self.learn(run, &learned, no_path.as_ref()),
+                Class::Context => self.learn(run, &learned),
                 Class::Auth | Class::Cancelled | Class::Fatal => {}
             }
+            if let Some(ms) = again.filter(|ms| *ms <= LONGEST_WAIT) {
+                rate += u32::from(failure.class == Class::RateLimit);
+                tries += u32::from(failure.class == Class::Transient);
+                run.pause(ms, &failure)?;
+                continue;
+            }
             let keys = &mut self.here_mut().keys;
+            if failure.class == Class::RateLimit {
+                let wait = if told > 0 { told } else { LONGEST_WAIT };
+                keys.put_aside(now.saturating_add(wait));
+            }
             // Each key gets one go: while others waited, the first may have become usable again.
             if matches!(failure.class, Class::Billing | Class::RateLimit)
                 && switches + 1 < keys.len()
@@ -392,13 +409,12 @@ impl Client {
             {
                 switches += 1;
                 rate = 0;
-                let (n, of) = (keys.current().0, keys.len());
-                let (n, of) = (dec(n as u64), dec(of as u64));
+                let (n, of) = (dec(keys.current().0 as u64), dec(keys.len() as u64));
                 run.say(&[&failure.message, "; going on with key ", &n, " of ", &of]);
                 continue;
             }
-            if let Some(ms) = told.filter(|ms| *ms > LONGEST_WAIT) {
-                let wait = duration(ms);
+            if told > LONGEST_WAIT {
+                let wait = duration(told);
                 failure.message = [&failure.message, "; the server says to wait ", &wait].concat();
             }
             return Err(failure);
@@ -429,23 +445,17 @@ impl Client {
         (sent == 0 || *n < sent) && (class == Class::Unsupported || *n >= USEFUL_TOKENS)
     }
 
-    /// Keeps what made the endpoint in use accept a request.
-    fn learn(&mut self, run: &mut Run, learned: &[(Adapt, String)], no_path: Option<&Failure>) {
-        let mut changes: Vec<(String, String)> = Vec::new();
-        let here = self.here_mut();
-        for (adapt, cause) in learned {
-            here.rules.apply(adapt);
-            changes.push((endpoint::word(adapt), cause.clone()));
-        }
-        if let Some(failure) = no_path {
-            here.rules.set(ADD_V1);
-            changes.push((PATH_V1.into(), failure.message.clone()));
-        }
-        if changes.is_empty() {
+    /// Keeps what made the endpoint in use accept a request: changes and their causes.
+    fn learn(&mut self, run: &mut Run, learned: &[(String, String)]) {
+        if learned.is_empty() {
             return;
         }
+        let here = self.here_mut();
+        for (word, _) in learned {
+            here.rules.recall(word);
+        }
         let here = self.here();
-        if let Err(e) = self.memory.learn(&here.base, &here.model, &changes) {
+        if let Err(e) = self.memory.learn(&here.base, &here.model, learned) {
             run.say(&["what this endpoint needs is not remembered: ", &e]);
         }
     }
@@ -456,19 +466,17 @@ impl Client {
         ask: &Ask,
         rules: &Rules,
         body: &[u8],
-    ) -> Result<Reply, Failure> {
+    ) -> Result<Reply, Box<Failure>> {
         if run.eyes.shown.replace(false) {
             run.eyes.observer.get_mut().restart();
         }
         let url = self.here().base.chat(rules.has(ADD_V1));
         // Without a stream nothing comes before everything is ready.
         let stream = self.stream && !rules.has(NO_STREAM);
-        let (idle, total) = self.limits;
-        let limits = if stream {
-            (idle, total)
-        } else {
-            (total, total)
-        };
+        let mut limits = self.limits;
+        if !stream {
+            limits.0 = limits.1;
+        }
         let mut assembler = Assembler::new(ask.names);
         let mut done_at = 0;
         let mut sink = |piece: Piece, eyes: &Eyes| {
@@ -498,14 +506,18 @@ impl Client {
         let keys = &mut self.here_mut().keys;
         let sent = run.send(keys, ("POST", &url), body, limits, &mut sink)?;
         self.answered |= run.eyes.answered.get();
-        let whole = assembler.finished();
         let sent = match sent {
-            Err(e) if whole && !e.cancelled => Ok(()),
+            Err(e) if assembler.finished() && !e.cancelled => Ok(()),
             other => other,
         };
-        let reply = assembler
-            .finish(sent)
-            .map_err(|failure| explain(failure, &self.here().keys, &url))?;
+        let reply = match assembler.finish(sent) {
+            Ok(reply) => reply,
+            Err(failure) => {
+                let mut failure = Box::new(failure);
+                explain(&mut failure, &self.here().keys, &url);
+                return Err(failure);
+            }
+        };
         // A reply that came in one piece is shown in one piece.
         if !run.eyes.shown.get() {
             let observer = run.eyes.observer.get_mut();
@@ -518,6 +530,11 @@ impl Client {
         }
         Ok(reply)
     }
+}
+
+/// The wait in ms after so many tries.
+fn backoff(tries: u32) -> u64 {
+    u64::from(1000u32 << tries.min(20)).min(LONGEST_WAIT)
 }
 
 /// Whether the network itself may be gone.

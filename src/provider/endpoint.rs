@@ -3,8 +3,9 @@
 
 use super::Adapt;
 use super::messages::REASONING;
+use super::transport::url::cut;
 use super::url::Base;
-use crate::text::push_dec;
+use crate::json::value::decimal;
 
 /// Request fields an endpoint can do without.
 const FIELDS: [&str; 5] = [
@@ -105,8 +106,8 @@ impl Rules {
         if let Some((_, _, drop, flags)) = row {
             (rules.drop, rules.flags) = (*drop, *flags);
         }
-        let deepseek = memchr::memmem::find(model.to_ascii_lowercase().as_bytes(), b"deepseek");
-        if deepseek.is_some() && row.is_none() {
+        let model = model.to_ascii_lowercase();
+        if row.is_none() && memchr::memmem::find(model.as_bytes(), b"deepseek").is_some() {
             rules.flags |= FILL;
         }
         if !thinking {
@@ -127,10 +128,7 @@ impl Rules {
 
     /// Whether the request field is sent at all.
     pub fn sends(&self, field: &str) -> bool {
-        FIELDS
-            .iter()
-            .position(|f| *f == field)
-            .is_none_or(|i| self.drop >> i & 1 == 0)
+        self.drop & bit(field) == 0
     }
 
     /// The tokens to ask for when the configuration says `wanted`; 0 leaves the field out.
@@ -148,64 +146,64 @@ impl Rules {
     /// Takes over a change; false when it changes nothing: it was made already, or can't be made (a field no request
     /// does without).
     pub fn apply(&mut self, adapt: &Adapt) -> bool {
+        self.recall(&word(adapt))
+    }
+
+    /// Takes over a change as [`word`] wrote it; a word of another version is passed over. False as [`Rules::apply`].
+    pub fn recall(&mut self, word: &str) -> bool {
         let before = *self;
-        match adapt {
-            Adapt::DropField(field) => {
+        let (verb, what) = cut(word, b" ");
+        let what = what.get(1..).unwrap_or_default();
+        match verb {
+            "drop" => {
                 // A refusal may name the member inside.
-                let field = match field.split(['.', '[']).next().unwrap_or_default() {
+                let field = match cut(what, b".[").0 {
                     "include_usage" => "stream_options",
                     "type" => "thinking",
+                    "max_completion_tokens" => "max_tokens",
                     other => other,
                 };
-                match FIELDS.iter().position(|f| *f == field) {
-                    Some(i) => self.drop |= 1 << i,
-                    None if field == "stream" => self.flags |= NO_STREAM,
-                    None if field == "max_completion_tokens" => self.drop |= 1 << 3,
-                    None => {}
+                if field == "stream" {
+                    self.flags |= NO_STREAM;
+                }
+                self.drop |= bit(field);
+            }
+            "rename" => self.flags |= NEW_MAX_TOKENS,
+            "limit" => {
+                let n = decimal(what.as_bytes(), 0).unwrap_or(0);
+                if n > 0 && (self.max_tokens == 0 || n < self.max_tokens) {
+                    self.max_tokens = n;
                 }
             }
-            Adapt::RenameMaxTokens => self.flags |= NEW_MAX_TOKENS,
-            Adapt::MaxTokens(n) => {
-                if *n > 0 && (self.max_tokens == 0 || *n < self.max_tokens) {
-                    self.max_tokens = *n;
+            "add" if REASONING.contains(&what) => {
+                let mut wanted = FILL | RENAME;
+                if what == REASONING[1] {
+                    wanted |= FILL_REASONING;
                 }
+                // Asked for again although it is there: an empty one counts as missing.
+                if self.flags & (FILL | FILL_REASONING) == wanted & !RENAME {
+                    wanted |= BLANK_FILL;
+                }
+                self.flags = self.flags & !(STRIP | FILL_REASONING) | wanted;
             }
-            Adapt::AddMessageField(field) => {
-                if let Some(i) = REASONING.iter().position(|f| f == field) {
-                    let wanted = FILL | RENAME | if i == 1 { FILL_REASONING } else { 0 };
-                    // Asked for again although it is there: an empty one counts as missing.
-                    let again = self.flags & (FILL | FILL_REASONING) == wanted & !RENAME;
-                    self.flags &= !(STRIP | FILL_REASONING);
-                    self.flags |= wanted | if again { BLANK_FILL } else { 0 };
-                }
+            "strip" if what == "extra_content" => self.flags |= STRIP_EXTRA,
+            "strip" if what.starts_with("reasoning") => {
+                self.flags &= !(FILL | FILL_REASONING | BLANK_FILL | RENAME);
+                self.flags |= STRIP;
             }
-            Adapt::StripMessageField(field) => match field.as_str() {
-                "extra_content" => self.flags |= STRIP_EXTRA,
-                f if f.starts_with("reasoning") => {
-                    self.flags &= !(FILL | FILL_REASONING | BLANK_FILL | RENAME);
-                    self.flags |= STRIP;
-                }
-                _ => {}
-            },
-            Adapt::NullContent => self.flags |= NULL_CONTENT,
+            "null" => self.flags |= NULL_CONTENT,
+            "path" => self.flags |= ADD_V1,
+            _ => {}
         }
         *self != before
     }
+}
 
-    /// Takes over a change as [`word`] wrote it; a word of another version is passed over.
-    pub fn recall(&mut self, word: &str) {
-        let (verb, what) = word.split_once(' ').unwrap_or((word, ""));
-        let adapt = match verb {
-            "drop" => Adapt::DropField(what.into()),
-            "rename" => Adapt::RenameMaxTokens,
-            "limit" => Adapt::MaxTokens(what.parse().unwrap_or(0)),
-            "add" => Adapt::AddMessageField(what.into()),
-            "strip" => Adapt::StripMessageField(what.into()),
-            "null" => Adapt::NullContent,
-            "path" => return self.set(ADD_V1),
-            _ => return,
-        };
-        self.apply(&adapt);
+/// The bit of a request field in [`Rules::drop`], 0 when no request does without it.
+fn bit(field: &str) -> u8 {
+    match FIELDS.iter().position(|f| *f == field) {
+        Some(i) => 1 << i,
+        None => 0,
     }
 }
 
@@ -214,13 +212,13 @@ pub const PATH_V1: &str = "path /v1";
 
 /// A change as it is kept and told: `drop thinking`, `limit 8192`.
 pub fn word(adapt: &Adapt) -> String {
+    let number;
     let (verb, what) = match adapt {
         Adapt::DropField(f) => ("drop ", f.as_str()),
         Adapt::RenameMaxTokens => ("rename ", "max_tokens"),
         Adapt::MaxTokens(n) => {
-            let mut out = b"limit ".to_vec();
-            push_dec(&mut out, *n);
-            return String::from_utf8(out).unwrap_or_default();
+            number = super::attempt::dec(*n);
+            ("limit ", number.as_str())
         }
         Adapt::AddMessageField(f) => ("add ", f.as_str()),
         Adapt::StripMessageField(f) => ("strip ", f.as_str()),

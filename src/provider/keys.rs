@@ -5,6 +5,7 @@ use crate::config::KeyStrategy;
 /// A key that has no money left: as good as never.
 pub const SPENT: u64 = u64::MAX;
 
+#[derive(Default)]
 struct Key {
     value: String,
     /// Where it came from, for messages.
@@ -26,31 +27,30 @@ impl Pool {
     /// A pool of `first`, which came from `source`, and `more`. Empty and repeated keys don't count.
     pub fn new(first: &str, source: &str, more: &[String], strategy: KeyStrategy) -> Pool {
         let mut keys: Vec<Key> = Vec::new();
-        let all = std::iter::once(first).chain(more.iter().map(String::as_str));
-        for (i, value) in all.enumerate() {
+        for i in 0..=more.len() {
+            let (value, source) = match i.checked_sub(1).and_then(|i| more.get(i)) {
+                None => (first, source),
+                Some(value) => (value.as_str(), ""),
+            };
             let value = value.trim();
             if value.is_empty() || keys.iter().any(|k| k.value == value) {
                 continue;
             }
-            let source = match i {
-                0 if source.is_empty() => "the configuration".into(),
-                0 => source.into(),
-                _ => ["api_keys, number ", super::attempt::dec(i as u64).as_str()].concat(),
+            let number = super::attempt::dec(i as u64);
+            let source = match (i, source) {
+                (0, "") => ["the configuration", ""],
+                (0, source) => [source, ""],
+                _ => ["api_keys, number ", &number],
             };
             keys.push(Key {
                 value: value.into(),
-                source,
+                source: source.concat(),
                 until: 0,
                 uses: 0,
             });
         }
         if keys.is_empty() {
-            keys.push(Key {
-                value: String::new(),
-                source: String::new(),
-                until: 0,
-                uses: 0,
-            });
+            keys.push(Key::default());
         }
         // So that the first turn of a round begins with the first key.
         let at = keys.len() - 1;
@@ -70,23 +70,37 @@ impl Pool {
     /// Chooses the key for a new request at the time `now`. When all are cooling off, the one that is ready first.
     pub fn choose(&mut self, now: u64) {
         if !self.next(now) {
-            let first = (0..self.keys.len()).min_by_key(|i| self.keys.get(*i).map(|k| k.until));
-            self.at = first.unwrap_or(0);
+            let mut first = u64::MAX;
+            self.at = 0;
+            for (i, key) in self.keys.iter().enumerate() {
+                if key.until < first {
+                    (first, self.at) = (key.until, i);
+                }
+            }
         }
     }
 
     /// Goes to a key that may be used at the time `now`; false when there is none.
     pub fn next(&mut self, now: u64) -> bool {
-        let n = self.keys.len();
-        let order = (0..n).map(|i| match self.strategy {
-            KeyStrategy::RoundRobin => (self.at + 1 + i) % n,
-            _ => i,
-        });
-        let usable = order.filter(|i| self.keys.get(*i).is_some_and(|k| k.until <= now));
-        let best = match self.strategy {
-            KeyStrategy::LeastUsed => usable.min_by_key(|i| self.keys.get(*i).map(|k| k.uses)),
-            _ => usable.into_iter().next(),
+        let mut best = None;
+        let start = match self.strategy {
+            KeyStrategy::RoundRobin => self.at + 1,
+            _ => 0,
         };
+        let mut fewest = u32::MAX;
+        for i in 0..self.keys.len() {
+            let i = (start + i) % self.keys.len();
+            let Some(key) = self.keys.get(i).filter(|k| k.until <= now) else {
+                continue;
+            };
+            let uses = match self.strategy {
+                KeyStrategy::LeastUsed => key.uses,
+                _ => 0,
+            };
+            if uses < fewest {
+                (best, fewest) = (Some(i), uses);
+            }
+        }
         if let Some(i) = best {
             self.at = i;
         }
@@ -95,8 +109,8 @@ impl Pool {
 
     /// Whether a key other than the current one may be used at the time `now`.
     pub fn has_other(&self, now: u64) -> bool {
-        let others = self.keys.iter().enumerate().filter(|(i, _)| *i != self.at);
-        others.into_iter().any(|(_, k)| k.until <= now)
+        let mut all = self.keys.iter().enumerate();
+        all.any(|(i, k)| i != self.at && k.until <= now)
     }
 
     /// Puts the current key aside until the time `until`.
@@ -123,13 +137,11 @@ impl Pool {
         (self.at + 1, source)
     }
 
-    /// Replaces every key of the pool in `text`: a server may quote what it refuses.
+    /// Cuts every key of the pool, and what looks like one, out of `text`: a server may quote what it refuses.
     pub fn redact(&self, text: &mut String) {
-        for key in &self.keys {
-            if key.value.len() >= 6 && text.contains(&key.value) {
-                *text = text.replace(&key.value, "[key]");
-            }
-        }
+        let keys: Vec<&[u8]> = self.keys.iter().map(|k| k.value.as_bytes()).collect();
+        let clean = crate::policy::redact::redact(text.as_bytes(), &keys);
+        *text = super::transport::owned(&clean);
     }
 }
 
@@ -188,6 +200,6 @@ mod tests {
     fn keys_are_redacted() {
         let mut text = String::from("bad key bbbbbbbb, not aaaaaaaa");
         pool(KeyStrategy::FillFirst).redact(&mut text);
-        assert_eq!(text, "bad key [key], not [key]");
+        assert_eq!(text, "bad key [redacted], not [redacted]");
     }
 }

@@ -6,11 +6,11 @@ use super::url::Base;
 use crate::json::{self, Writer};
 use crate::sys::fs::{self, File};
 use crate::sys::time;
-use crate::text::push_dec;
-use std::io::{self, Read};
+use crate::text::{complete_utf8_len, push_dec};
+use std::io;
 
 /// Bytes of `endpoints.json` read at most, endpoints kept, changes kept of one.
-const MAX_FILE: u64 = 64 * 1024;
+const MAX_FILE: usize = 64 * 1024;
 const MAX_ENDPOINTS: usize = 50;
 const MAX_CHANGES: usize = 16;
 
@@ -28,29 +28,20 @@ impl Memory {
     }
 
     fn read(&self) -> Vec<u8> {
-        let mut text = Vec::new();
-        if let Some(path) = &self.path
-            && let Ok(file) = std::fs::File::open(fs::path(path))
-            && file.take(MAX_FILE).read_to_end(&mut text).is_ok()
-            && json::parse(&text).is_ok()
-        {
-            return text;
+        let path = self.path.as_deref().unwrap_or_default();
+        match fs::read_small(path, MAX_FILE) {
+            Ok(text) if json::parse(&text).is_ok() => text,
+            _ => Vec::new(),
         }
-        Vec::new()
     }
 
     /// Applies to `rules` what was learned of an endpoint.
     pub fn recall(&self, base: &Base, model: &str, rules: &mut Rules) {
         let text = self.read();
-        let name = base.name();
-        for endpoint in endpoints(&text) {
-            if is(endpoint, &name, model)
-                && let Some(changes) = endpoint.get("changes")
-            {
-                for change in changes.items().take(MAX_CHANGES) {
-                    if let Some(word) = change.get_string("change") {
-                        rules.recall(&word);
-                    }
+        if let Some(changes) = ours(&text, &base.name(), model).and_then(|o| o.get("changes")) {
+            for change in changes.items().take(MAX_CHANGES) {
+                if let Some(word) = change.get_string("change") {
+                    rules.recall(&word);
                 }
             }
         }
@@ -88,8 +79,7 @@ impl Memory {
         };
         let old = self.read();
         let name = base.name();
-        let kept = endpoints(&old).filter(|e| !is(*e, &name, model));
-        let ours = endpoints(&old).find(|e| is(*e, &name, model));
+        let ours = ours(&old, &name, model);
         if changes.is_none() && ours.is_none() {
             return Ok(false);
         }
@@ -101,73 +91,71 @@ impl Memory {
             .open(b'[');
         // The one learned last stands first, so that the cut at the end loses the oldest.
         if let Some(changes) = changes {
-            w.out.push(b'\n');
-            w.open(b'{').key("base_url").str(&name);
-            w.key("model").str(model).key("changes").open(b'[');
-            let before = ours.and_then(|o| o.get("changes"));
-            let before = before.iter().flat_map(|c| c.items());
-            let room = MAX_CHANGES.saturating_sub(changes.len());
-            for change in before.take(room) {
-                w.raw(change.raw());
+            w.open(b'{').key("base_url").str(name.as_bytes());
+            w.key("model").str(model.as_bytes());
+            w.key("changes").open(b'[');
+            if let Some(before) = ours.and_then(|o| o.get("changes")) {
+                let room = MAX_CHANGES.saturating_sub(changes.len());
+                for change in before.items().take(room) {
+                    w.raw(change.raw());
+                }
             }
             let date = today();
             for (change, cause) in changes {
-                w.open(b'{').key("change").str(change);
-                w.key("date").str(&date).key("cause").str(clip(cause));
-                w.close(b'}');
+                // The cause's beginning: enough to judge by, however much the server said.
+                let cause = cause.as_bytes();
+                let cause = cause.get(..200).unwrap_or(cause);
+                w.open(b'{').key("change").str(change.as_bytes());
+                w.key("date").str(&date[..]).key("cause");
+                w.str(&cause[..complete_utf8_len(cause)]).close(b'}');
             }
             w.close(b']').close(b'}');
         }
-        for endpoint in kept.take(MAX_ENDPOINTS) {
-            w.raw(endpoint.raw());
+        let mut room = MAX_ENDPOINTS;
+        for endpoint in endpoints(&old) {
+            if room > 0 && !is(endpoint, &name, model) {
+                w.raw(endpoint.raw());
+                room -= 1;
+            }
         }
         w.close(b']').close(b'}');
         w.out.push(b'\n');
         match replace(path, &w.out) {
             Ok(()) => Ok(true),
             Err(e) => {
-                let path = String::from_utf8_lossy(path);
+                let path = super::transport::owned(path);
                 Err([&path, " can't be written: ", &fs::os_text(&e)].concat())
             }
         }
     }
 }
 
-fn endpoints(text: &[u8]) -> impl Iterator<Item = json::Value<'_>> {
+fn endpoints(text: &[u8]) -> json::value::Items<'_> {
     let list = json::value::checked(text).get("endpoints");
-    list.into_iter().flat_map(|l| l.items())
+    list.unwrap_or(json::value::checked(b"")).items()
+}
+
+fn ours<'a>(text: &'a [u8], name: &str, model: &str) -> Option<json::Value<'a>> {
+    endpoints(text).find(|e| is(*e, name, model))
 }
 
 fn is(endpoint: json::Value, name: &str, model: &str) -> bool {
-    let equal = |key, value| {
-        endpoint
-            .get(key)
-            .and_then(|v| v.text())
-            .is_some_and(|t| t.is(value))
-    };
-    equal("base_url", name) && equal("model", model)
-}
-
-/// The cause's beginning: enough to judge by, however much the server said.
-fn clip(cause: &str) -> &str {
-    let mut end = cause.len().min(200);
-    while !cause.is_char_boundary(end) {
-        end -= 1;
+    for (key, value) in [("base_url", name), ("model", model)] {
+        let text = endpoint.get(key).and_then(|v| v.text());
+        if !text.is_some_and(|t| t.is(value)) {
+            return false;
+        }
     }
-    cause.get(..end).unwrap_or_default()
+    true
 }
 
 fn today() -> Vec<u8> {
     let t = time::local(time::unix_seconds());
     let mut out = Vec::new();
-    push_dec(&mut out, u64::from(t.year));
-    for n in [t.month, t.day] {
-        out.push(b'-');
-        if n < 10 {
-            out.push(b'0');
-        }
-        push_dec(&mut out, u64::from(n));
-    }
+    let day = (t.year * 100 + t.month) * 100 + t.day;
+    push_dec(&mut out, u64::from(day));
+    out.insert(6.min(out.len()), b'-');
+    out.insert(4.min(out.len()), b'-');
     out
 }
 
@@ -336,7 +324,7 @@ mod tests {
             home.memory().learn(&base("http://x"), "m", &long).unwrap();
         }
         let size = std::fs::metadata(home.file()).unwrap().len();
-        assert!(size < MAX_FILE, "{size}");
+        assert!(size < MAX_FILE as u64, "{size}");
         let mut rules = Rules::default();
         home.memory()
             .recall(&base("http://h59/v1"), "m", &mut rules);

@@ -36,15 +36,18 @@ impl Client {
         self.at = 0;
         self.here_mut().keys.choose(run.io.now());
         let v1 = self.here().rules.has(ADD_V1);
-        match self.models(&mut run, v1) {
-            Err(f) if matches!(f.status, 404 | 405) && !v1 && self.here().base.lacks_version() => {
-                self.models(&mut run, true)
-            }
-            other => other,
+        let mut result = self.models(&mut run, v1);
+        if let Err(f) = &result
+            && matches!(f.status, 404 | 405)
+            && !v1
+            && self.here().base.lacks_version()
+        {
+            result = self.models(&mut run, true);
         }
+        result.map_err(|failure| *failure)
     }
 
-    fn models(&mut self, run: &mut Run, v1: bool) -> Result<Vec<String>, Failure> {
+    fn models(&mut self, run: &mut Run, v1: bool) -> Result<Vec<String>, Box<Failure>> {
         let url = self.here().base.models(v1);
         let mut head = Head::default();
         let mut body = Vec::new();
@@ -68,33 +71,35 @@ impl Client {
         let mut assembler = Assembler::new(&[]);
         assembler.head(&head);
         assembler.push(&body, &mut |_| {});
-        let failure = match assembler.finish(sent) {
-            Err(failure) if !good || !reached => failure,
+        let mut failure = match assembler.finish(sent) {
+            Err(failure) if !good || !reached => Box::new(failure),
             _ => {
                 let text = "the answer is no list of models";
-                failed(Class::Fatal, Stage::Body, &[text])
+                failed(Class::Fatal, Stage::Body, text, "")
             }
         };
-        Err(explain(failure, &self.here().keys, &url))
+        explain(&mut failure, &self.here().keys, &url);
+        Err(failure)
     }
 }
 
 /// The ids in a list of models: OpenAI's `data`, Ollama's `models`, or a bare array; of objects or of strings.
 fn model_ids(body: &[u8]) -> Option<Vec<String>> {
     let value = json::parse(body).ok()?;
-    let list = match value.kind() {
-        json::Kind::Array => value,
-        _ => value.get("data").or_else(|| value.get("models"))?,
-    };
+    let list = value.get("data").or_else(|| value.get("models"));
+    let list = list.unwrap_or(value);
     if list.kind() != json::Kind::Array {
         return None;
     }
-    let id = |item: json::Value| {
-        let of = |name| item.get_string(name);
-        item.string().or_else(|| of("id")).or_else(|| of("name"))
-    };
-    let mut ids: Vec<String> = list.items().filter_map(id).collect();
-    ids.sort_unstable();
-    ids.dedup();
+    let mut ids: Vec<String> = Vec::new();
+    for item in list.items() {
+        let id = item.string().or_else(|| item.get_string("id"));
+        if let Some(id) = id.or_else(|| item.get_string("name")) {
+            // Sorted, each once.
+            if let Err(at) = ids.binary_search(&id) {
+                ids.insert(at, id);
+            }
+        }
+    }
     Some(ids)
 }

@@ -1,7 +1,7 @@
 //! The base URL in whatever form the user copied it from somewhere: with or without a slash at its end, the path of the
 //! chat endpoint, a query. What is wrong with it is said here, before anything is sent.
 
-use super::transport::url::Url;
+use super::transport::url::{Url, cut};
 
 /// What is appended to the base for a conversation.
 const CHAT: &str = "/chat/completions";
@@ -9,10 +9,8 @@ const CHAT: &str = "/chat/completions";
 /// A base URL taken apart.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Base {
-    /// Scheme, host and port; its path is empty.
-    place: Url,
-    /// Without slashes at its end and without [`CHAT`]; may be empty.
-    path: String,
+    /// Its path without slashes at its end and without [`CHAT`], without a query; may be empty.
+    url: Url,
     /// With its question mark; may be empty.
     query: String,
     /// The path of the chat endpoint was given: nothing is guessed about it.
@@ -27,27 +25,26 @@ impl Base {
     /// One line naming what is wrong; a password in the URL is not repeated there.
     pub fn parse(text: &str) -> Result<Base, String> {
         let text = text.trim();
-        let mut place = Url::parse(text).map_err(|why| {
-            let shown = if text.contains('@') { "…" } else { text };
-            ["the base URL ", shown, " can't be used: ", why].concat()
-        })?;
-        let all = std::mem::take(&mut place.path);
-        let (path, query) = all.split_at(all.find('?').unwrap_or(all.len()));
-        let path = path.trim_end_matches('/');
-        let (path, full) = match path.strip_suffix(CHAT) {
-            Some(before) => (before.trim_end_matches('/'), true),
-            None => (path, false),
+        let mut url = match Url::parse(text) {
+            Ok(url) => url,
+            Err(why) => {
+                let shown = if text.as_bytes().contains(&b'@') {
+                    "…"
+                } else {
+                    text
+                };
+                return Err(["the base URL ", shown, " can't be used: ", why].concat());
+            }
         };
-        Ok(Base {
-            place,
-            path: path.into(),
-            query: if query.len() > 1 {
-                query.into()
-            } else {
-                String::new()
-            },
-            full,
-        })
+        let (path, query) = cut(&url.path, b"?");
+        let query = String::from(if query.len() > 1 { query } else { "" });
+        let mut len = slashes_off(path);
+        let full = path[..len].ends_with(CHAT);
+        if full {
+            len = slashes_off(&path[..len - CHAT.len()]);
+        }
+        url.path.truncate(len);
+        Ok(Base { url, query, full })
     }
 
     fn join(&self, v1: bool, tail: &str) -> String {
@@ -71,22 +68,26 @@ impl Base {
 
     /// The URL for messages and for remembering: without the query, which may hold a secret.
     pub fn name(&self) -> String {
-        [self.place.text().as_str(), &self.path].concat()
+        self.url.text()
     }
 
     /// The host in lower case, without port and brackets.
     pub fn host(&self) -> &str {
-        &self.place.host
+        &self.url.host
     }
 
     /// Whether `/v1` may be missing: no part of the path looks like a version and the user didn't give the whole path.
     pub fn lacks_version(&self) -> bool {
-        let version = |part: &str| {
-            part.strip_prefix('v')
-                .is_some_and(|n| n.starts_with(|c: char| c.is_ascii_digit()))
-        };
-        !self.full && !self.path.split('/').any(version)
+        let path = self.url.path.as_bytes();
+        let version = |w: &[u8]| w[0] == b'/' && w[1] == b'v' && w[2].is_ascii_digit();
+        !self.full && !path.windows(3).any(version)
     }
+}
+
+/// The length of `path` without the slashes at its end.
+fn slashes_off(path: &str) -> usize {
+    let kept = path.bytes().rposition(|b| b != b'/');
+    kept.map_or(0, |i| i + 1)
 }
 
 #[cfg(test)]

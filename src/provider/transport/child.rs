@@ -1,9 +1,11 @@
 //! What all transports share: a child that fetches, a head found in what it writes, clocks, and errors with their stage.
 
 use super::{Error, Head, Job, Piece, Sink, TAIL_MS};
+use crate::json::value::decimal;
 use crate::provider::Stage;
+use crate::provider::attempt::duration;
 use crate::sys::process::{self, Cause, End, Limits, Spawn, Stream, Watch};
-use crate::sys::time;
+use crate::sys::{fs, time};
 use std::cell::Cell;
 use std::os::unix::ffi::OsStrExt;
 
@@ -33,35 +35,41 @@ pub(super) struct Ran {
     pub code: i32,
     /// What it wrote on standard error, its middle cut out when it was long.
     pub stderr: Vec<u8>,
-    /// The status it reported, 0 for none.
+    /// The status it reported, 0 before a head came.
     pub status: u16,
-    /// Where the reply stands: before its first byte, or in its body.
-    pub stage: Stage,
 }
 
 impl Ran {
     /// The last line of standard error with `mark` in it; the last line that is not empty when there is none.
-    pub fn line(&self, mark: &[u8]) -> String {
-        let lines = || self.stderr.split(|b| b"\r\n".contains(b)).rev();
-        let line = lines()
-            .find(|l| memchr::memmem::find(l, mark).is_some())
-            .or_else(|| lines().find(|l| !l.trim_ascii().is_empty()));
-        String::from_utf8_lossy(line.unwrap_or_default().trim_ascii()).into_owned()
-    }
-
-    /// Whether standard error holds `text`.
-    pub fn says(&self, text: &[u8]) -> bool {
-        memchr::memmem::find(&self.stderr, text).is_some()
+    pub fn line(&self, mark: &str) -> String {
+        let (mut marked, mut last) = (&b""[..], &b""[..]);
+        for line in self.stderr.split(|&b| b == b'\n' || b == b'\r') {
+            let line = line.trim_ascii();
+            if !line.is_empty() {
+                last = line;
+                if memchr::memmem::find(line, mark.as_bytes()).is_some() {
+                    marked = line;
+                }
+            }
+        }
+        owned(if marked.is_empty() { last } else { marked })
     }
 
     /// The exit code as a phrase, for children that ended without a word.
     pub fn ended(&self) -> String {
-        if self.code > 128 {
-            ["it was killed by signal ", &(self.code - 128).to_string()].concat()
-        } else {
-            ["it ended with code ", &self.code.to_string()].concat()
-        }
+        let code = u64::from(self.code.unsigned_abs());
+        phrase("it ended with code ", code, "")
     }
+}
+
+/// `before`, a number, `after`.
+fn phrase(before: &str, n: u64, after: &str) -> String {
+    [before, &crate::provider::attempt::dec(n), after].concat()
+}
+
+/// Bytes from outside as a string.
+pub(in crate::provider) fn owned(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 struct Reader<'a, 'b> {
@@ -70,9 +78,10 @@ struct Reader<'a, 'b> {
     stderr: Vec<u8>,
     /// Bytes of standard output that no head has come for yet.
     early: Vec<u8>,
-    head: Option<Head>,
+    /// Its status is 0 until it came.
+    head: Head,
     body: u64,
-    fault: Option<&'static str>,
+    fault: bool,
 }
 
 impl Reader<'_, '_> {
@@ -84,54 +93,44 @@ impl Reader<'_, '_> {
             }
             return true;
         }
-        if self.head.is_some() {
+        if self.head.status != 0 {
             return self.body(bytes);
         }
         self.early.extend_from_slice(bytes);
-        if self.heads == Heads::Stdout {
-            return self.head_on_stdout();
-        }
-        let head = match self.heads {
-            Heads::Stderr => last_head(&self.stderr),
-            _ => Some(Head {
-                status: 200,
-                headers: Vec::new(),
-            }),
-        };
-        match head {
-            Some(head) => self.begin(head),
-            None => self.early.len() <= MAX_HEAD,
-        }
-    }
-
-    /// Looks for a whole head in `early`. Interim ones (100 Continue, 103 Early Hints) are skipped.
-    fn head_on_stdout(&mut self) -> bool {
-        loop {
-            let Some(len) = head_len(&self.early) else {
-                let start = &self.early[..self.early.len().min(5)];
-                if !b"HTTP/".starts_with(start) {
-                    self.fault = Some("the reply is not HTTP");
-                } else if self.early.len() > MAX_HEAD {
-                    self.fault = Some("the reply's head is longer than 64 KiB");
-                }
-                return self.fault.is_none();
-            };
-            let Some(head) = parse_head(&self.early[..len]) else {
-                self.fault = Some("the reply is not HTTP");
-                return false;
-            };
-            self.early.drain(..len);
-            if !matches!(head.status, 100 | 102..=199) {
-                return self.begin(head);
+        match self.heads {
+            Heads::Stderr => self.last_head(),
+            Heads::Implied => {
+                self.head.status = 200;
+                self.begin(0)
             }
+            Heads::Stdout => match read_head(&self.early, b"", &mut self.head) {
+                Some(len) => self.begin(len),
+                None => {
+                    let start = self.early.get(..5).unwrap_or(&self.early);
+                    self.fault = !b"HTTP/".starts_with(start) || self.early.len() > MAX_HEAD;
+                    !self.fault
+                }
+            },
         }
     }
 
-    fn begin(&mut self, head: Head) -> bool {
-        let more = (self.sink)(Piece::Head(&head));
-        self.head = Some(head);
+    /// Looks for the head that wget wrote last on standard error.
+    fn last_head(&mut self) -> bool {
+        read_head(&self.stderr, b"  ", &mut self.head);
+        if self.head.status >= 200 {
+            return self.begin(0);
+        }
+        self.head.status = 0;
+        self.early.len() <= MAX_HEAD
+    }
+
+    /// The head has come, of which `len` bytes stand before the body.
+    fn begin(&mut self, len: usize) -> bool {
         let early = std::mem::take(&mut self.early);
-        more && self.body(&early)
+        self.fault = self.head.status == 0;
+        !self.fault
+            && (self.sink)(Piece::Head(&self.head))
+            && self.body(early.get(len..).unwrap_or_default())
     }
 
     fn body(&mut self, bytes: &[u8]) -> bool {
@@ -141,11 +140,11 @@ impl Reader<'_, '_> {
 
     /// The announced length, when the body came out shorter.
     fn missing(&self) -> Option<u64> {
-        let head = self.head.as_ref()?;
-        if head.status == 204 || head.status == 304 || head.get("transfer-encoding").is_some() {
+        let head = &self.head;
+        if matches!(head.status, 0 | 204 | 304) || head.get("transfer-encoding").is_some() {
             return None;
         }
-        let length = head.get("content-length")?.trim().parse().ok()?;
+        let length = decimal(head.get("content-length")?.as_bytes(), 0)?;
         (self.body < length).then_some(length)
     }
 }
@@ -175,351 +174,339 @@ impl Watch for TailWatch<'_> {
     }
 }
 
-/// Runs `spawn` and hands on the reply it writes. `None`: the caller has all it wanted.
+/// Runs `argv` with `input` on its standard input and hands on the reply it writes. With an input it also gets the body of
+/// a POST, on [`process::EXTRA_FD`]. `None`: the caller has all it wanted.
 ///
 /// # Errors
 /// When the child can't be started, a clock ran out, the run was cancelled, or what came is no reply. What its exit code
-/// means is left to the transport.
+/// means is left to the caller.
 pub(super) fn run(
-    spawn: &Spawn,
-    heads: Heads,
     job: &Job,
+    argv: &[&[u8]],
+    input: Option<&[u8]>,
+    heads: Heads,
     watch: &mut dyn Watch,
     sink: &mut Sink,
 ) -> Result<Option<Ran>, Error> {
-    let hidden = hidden_variables();
-    let hidden: Vec<&[u8]> = hidden.iter().map(Vec::as_slice).collect();
-    let mut env = spawn.env.to_vec();
-    // Messages are read by their English text.
-    env.push((b"LC_ALL", b"C"));
-    if let Some(proxy) = job.proxy {
-        env.push((b"http_proxy", proxy));
+    let request = job.request;
+    // Variables that hold keys (any `…API_KEY…`), and the one that would give minreq a clock of its own.
+    let mut hidden = Vec::new();
+    for (name, _) in std::env::vars_os() {
+        let bytes = name.as_bytes();
+        if memchr::memmem::find(bytes, b"API_KEY").is_some() || bytes == b"MINREQ_TIMEOUT" {
+            hidden.push(name);
+        }
     }
+    let hidden: Vec<&[u8]> = hidden.iter().map(|n| n.as_bytes()).collect();
+    // Messages are read by their English text. Without a home wget neither reads .netrc nor writes .wget-hsts.
+    let env: [(&[u8], &[u8]); 3] = [
+        (b"LC_ALL", b"C"),
+        (b"HOME", b"/dev/null"),
+        (b"http_proxy", job.proxy.unwrap_or_default()),
+    ];
     let spawn = Spawn {
-        argv: spawn.argv,
-        env: &env,
+        argv,
+        env: &env[..2 + usize::from(job.proxy.is_some())],
         env_remove: &hidden,
-        cwd: None,
-        stdin: spawn.stdin,
-        extra: spawn.extra,
-        merge_stderr: false,
+        stdin: input,
+        extra: input.and(Some(request.body).filter(|_| job.is_post())),
         die_with_us: true,
+        ..Spawn::default()
     };
     let limits = Limits {
-        idle: Some(job.request.idle_ms).filter(|ms| *ms > 0),
+        idle: Some(request.idle_ms).filter(|ms| *ms > 0),
         total: Some(job.total_ms).filter(|ms| *ms > 0),
         linger: 100,
     };
-    let tail = job.request.tail;
     let mut reader = Reader {
         heads,
         sink,
         stderr: Vec::new(),
         early: Vec::new(),
-        head: None,
+        head: Head::default(),
         body: 0,
-        fault: None,
+        fault: false,
     };
+    let tail = request.tail;
     let mut watch = TailWatch { inner: watch, tail };
     let outcome = process::run(&spawn, limits, &mut watch, &mut |stream, bytes| {
         reader.take(stream, bytes)
     });
-    let outcome = outcome.map_err(|e| {
-        let message = [
-            "can't start ",
-            &String::from_utf8_lossy(job.program),
-            ": ",
-            &e.to_string(),
-        ];
-        Error::fatal(Stage::Setup, message.concat())
-    })?;
-    let stage = match reader.head {
-        Some(_) => Stage::Body,
-        None => Stage::FirstByte,
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(e) => {
+            let why = ["it can't be started: ", &fs::os_text(&e)].concat();
+            return Err(error(job, Stage::Setup, false, &why));
+        }
     };
-    if let Some(fault) = reader.fault {
-        return Err(error(job, Stage::Status, false, fault));
+    let stage = match reader.head.status {
+        0 => Stage::FirstByte,
+        _ => Stage::Body,
+    };
+    if reader.fault {
+        return Err(error(job, Stage::Status, false, "the reply is not HTTP"));
     }
     match outcome.cause {
         Cause::Stopped => return Ok(None),
         Cause::Idle if tail.get() => return Ok(None),
         Cause::Idle => {
-            let detail = silent("not a byte for ", job.request.idle_ms);
+            let detail = ["not a byte for ", &duration(request.idle_ms)].concat();
             return Err(error(job, stage, true, &detail));
         }
         Cause::Total => {
-            let detail = silent("not complete within ", job.request.total_ms);
+            let detail = ["not complete within ", &duration(job.total_ms)].concat();
             return Err(error(job, stage, false, &detail));
         }
         Cause::Cancelled => {
-            return Err(Error {
-                stage,
-                transient: false,
-                cancelled: true,
-                message: "cancelled".into(),
-            });
+            let mut error = Error::fatal(stage, "cancelled");
+            error.cancelled = true;
+            return Err(error);
         }
         Cause::Finished | Cause::Detached => {}
+    }
+    if heads == Heads::Stderr && reader.head.status == 0 && !reader.last_head() {
+        return Ok(None);
     }
     let code = match outcome.end {
         End::Code(code) => code,
         End::Signal(signal) => 128 + signal,
     };
-    if heads == Heads::Stderr
-        && reader.head.is_none()
-        && let Some(head) = last_head(&reader.stderr)
-        && !reader.begin(head)
-    {
-        return Ok(None);
-    }
     if code == 0
         && let Some(length) = reader.missing()
     {
-        let (came, all) = (reader.body.to_string(), length.to_string());
-        let detail = ["only ", &came, " of ", &all, " bytes came"].concat();
+        let detail = phrase("less than the ", length, " bytes announced came");
         return Err(error(job, Stage::Body, true, &detail));
     }
-    let head = reader.head.as_ref();
     Ok(Some(Ran {
         code,
-        status: head.map_or(0, |h| h.status),
-        stage: match head {
-            Some(_) => Stage::Body,
-            None => Stage::FirstByte,
-        },
+        status: reader.head.status,
         stderr: reader.stderr,
     }))
 }
 
-fn silent(what: &str, ms: u64) -> String {
-    let tenths = (ms % 1000) / 100;
-    let seconds = (ms / 1000).to_string();
-    if tenths == 0 {
-        [what, &seconds, " s"].concat()
-    } else {
-        [what, &seconds, ".", &tenths.to_string(), " s"].concat()
-    }
-}
-
-/// Our variables that hold keys (any `…API_KEY…`), and the one that would give minreq a clock of its own.
-fn hidden_variables() -> Vec<Vec<u8>> {
-    std::env::vars_os()
-        .map(|(name, _)| name.as_bytes().to_vec())
-        .filter(|n| memchr::memmem::find(n, b"API_KEY").is_some() || n == b"MINREQ_TIMEOUT")
-        .collect()
-}
+/// What is said of a failure at each stage, by the order of [`Stage`]; the place or the program follows.
+const SAID: [&str; 7] = [
+    "",
+    "can't find the address of ",
+    "can't connect to ",
+    "no safe TLS connection to ",
+    "no reply from ",
+    "no usable reply from ",
+    "the reply broke off from ",
+];
 
 /// An error whose message says which place failed at what, and for certificates on a device with a wrong clock, why.
 pub(super) fn error(job: &Job, stage: Stage, transient: bool, detail: &str) -> Error {
-    let place = job.url.place();
-    let mut message = match stage {
-        Stage::Setup => String::from_utf8_lossy(job.program).into_owned(),
-        Stage::Lookup => ["can't find the address of ", &job.url.host].concat(),
-        Stage::Connect => ["can't connect to ", &place].concat(),
-        Stage::Tls => ["no safe TLS connection to ", &place].concat(),
-        Stage::FirstByte => ["no reply from ", &place].concat(),
-        Stage::Status => ["no usable reply from ", &place].concat(),
-        Stage::Body => ["the reply of ", &place, " broke off"].concat(),
+    let what = match stage {
+        Stage::Setup => owned(job.program),
+        Stage::Lookup => job.url.host.clone(),
+        _ => job.url.place(),
     };
-    message.push_str(": ");
-    message.push_str(detail);
-    if stage == Stage::Tls {
-        message.push_str(&clock_note(time::unix_seconds()));
-    }
+    let note = match stage {
+        Stage::Tls => clock_note(time::unix_seconds()),
+        _ => "",
+    };
     Error {
         stage,
         transient,
         cancelled: false,
-        message,
+        message: [SAID[stage as usize], &what, ": ", detail, note].concat(),
     }
 }
 
 /// What to say when the clock makes every certificate look invalid; empty when it does not.
-fn clock_note(now: u64) -> String {
+fn clock_note(now: u64) -> &'static str {
     if now >= CLOCK_FLOOR {
-        return String::new();
+        return "";
     }
-    let year = time::local(now).year.to_string();
-    [
-        "; the device's clock says ",
-        &year,
-        ", and no certificate is valid then: set it with `ntpd -q -n -p pool.ntp.org` or `date -s 'YYYY-MM-DD hh:mm:ss'`",
-    ]
-    .concat()
+    "; the device's clock is set to before 2024, and no certificate is valid then: \
+        set it with `ntpd -q -n -p pool.ntp.org` or `date -s 'YYYY-MM-DD hh:mm:ss'`"
 }
 
-/// The length of the head at the start of `bytes`, its empty line included; `None` when it is not complete.
-fn head_len(bytes: &[u8]) -> Option<usize> {
-    memchr::memchr_iter(b'\n', bytes).find_map(|i| match bytes.get(i + 1..)? {
-        [b'\n', ..] => Some(i + 2),
-        [b'\r', b'\n', ..] => Some(i + 3),
-        _ => None,
+/// Reads the last head in `text` that is complete: a status line and header fields, each behind `indent`. Interim ones
+/// (100 Continue, 103 Early Hints) don't count.
+///
+/// Without an indent, `text` begins with the head and the body follows: returns where, with the status 0 when that is no
+/// head, and `None` when more must come first.
+fn read_head(text: &[u8], indent: &[u8], head: &mut Head) -> Option<usize> {
+    let (mut at, mut inside) = (0, false);
+    head.status = 0;
+    while let Some(line) = memchr::memchr(b'\n', &text[at..]).map(|i| &text[at..at + i]) {
+        at += line.len() + 1;
+        let stripped = line.strip_prefix(indent).unwrap_or_default().trim_ascii();
+        let status = status_of(stripped);
+        if status != 0 {
+            head.status = status;
+            head.headers.clear();
+            inside = true;
+        } else if stripped.is_empty() {
+            if indent.is_empty() && !(inside && matches!(head.status, 100 | 102..=199)) {
+                return Some(at);
+            }
+            inside = false;
+        } else if inside {
+            if let Some(i) = memchr::memchr(b':', stripped) {
+                let name = owned(&stripped[..i].to_ascii_lowercase());
+                let value = owned(stripped[i + 1..].trim_ascii());
+                head.headers.push((name, value));
+            }
+        } else if indent.is_empty() {
+            head.status = 0;
+            return Some(at);
+        }
+    }
+    if indent.is_empty() {
+        head.status = 0;
+    }
+    None
+}
+
+/// The status in a line such as `HTTP/1.1 200 OK`, 0 when there is none.
+fn status_of(line: &[u8]) -> u16 {
+    let rest = line.strip_prefix(b"HTTP/").unwrap_or_default();
+    let start = memchr::memchr(b' ', rest).map_or(rest.len(), |i| i + 1);
+    match number(&rest[start..]) {
+        code @ 100..1000 => code,
+        _ => 0,
+    }
+}
+
+/// The number at the start of `text`, which saturates.
+pub(super) fn number(text: &[u8]) -> u16 {
+    let digits = text.iter().take_while(|b| b.is_ascii_digit());
+    digits.fold(0, |n: u16, b| {
+        n.saturating_mul(10).saturating_add(u16::from(b - b'0'))
     })
 }
 
-/// Reads a head: a status line and header fields, lines ending in LF or CRLF, each maybe indented.
-fn parse_head(text: &[u8]) -> Option<Head> {
-    let mut lines = text.split(|&b| b == b'\n');
-    let status = status_of(lines.next()?)?;
-    let mut headers = Vec::new();
-    for line in lines {
-        if let Some(i) = memchr::memchr(b':', line) {
-            let part = |b: &[u8]| String::from_utf8_lossy(b.trim_ascii()).into_owned();
-            let name = part(&line[..i]).to_ascii_lowercase();
-            headers.push((name, part(&line[i + 1..])));
-        }
-    }
-    Some(Head { status, headers })
-}
-
-/// The status in a line such as `HTTP/1.1 200 OK`.
-fn status_of(line: &[u8]) -> Option<u16> {
-    let rest = line.trim_ascii().strip_prefix(b"HTTP/")?;
-    let code = rest.split(|&b| b == b' ').nth(1)?;
-    let code: u16 = std::str::from_utf8(code).ok()?.parse().ok()?;
-    (100..1000).contains(&code).then_some(code)
-}
-
-/// The last head that wget wrote on standard error: a status line and fields, each line indented by two blanks.
-fn last_head(stderr: &[u8]) -> Option<Head> {
-    const MARK: &[u8] = b"  HTTP/";
-    let start = memchr::memmem::rfind_iter(stderr, MARK)
-        .find(|&i| i == 0 || stderr.get(i - 1) == Some(&b'\n'))?;
-    let mut end = start;
-    for line in stderr[start..].split_inclusive(|&b| b == b'\n') {
-        if !line.starts_with(b"  ") || line.trim_ascii().is_empty() {
-            break;
-        }
-        end += line.len();
-    }
-    parse_head(&stderr[start..end]).filter(|h| h.status >= 200)
-}
-
-/// A file that only we may read, gone when this value is.
-pub(super) struct TempFile {
-    /// Its path.
-    pub path: Vec<u8>,
-}
+/// The path of a file that only we may read, gone when this value is. Empty for none.
+pub(super) struct TempFile(pub Vec<u8>);
 
 impl TempFile {
-    /// Writes `content` to a new file under `TMPDIR` or /tmp.
-    pub fn new(content: &[u8]) -> Result<TempFile, Error> {
-        use std::io::Write;
-        use std::os::unix::fs::OpenOptionsExt;
-        let dir = crate::sys::fs::env(b"TMPDIR").unwrap_or_else(|| b"/tmp".to_vec());
-        let complain = |e: std::io::Error| {
-            let dir = String::from_utf8_lossy(&dir);
-            let message = [
-                "can't write a file for the request into ",
-                &dir,
-                ": ",
-                &e.to_string(),
-                " (TMPDIR chooses another directory)",
-            ];
-            Error::fatal(Stage::Setup, message.concat())
-        };
-        let mut n: u32 = 0;
-        loop {
-            let mut path = [&dir[..], b"/cluade-"].concat();
-            crate::text::push_dec(&mut path, u64::from(std::process::id()));
-            path.push(b'-');
-            crate::text::push_dec(&mut path, u64::from(n));
-            let file = std::fs::OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(std::ffi::OsStr::from_bytes(&path));
-            match file {
-                Ok(mut file) => {
-                    let temp = TempFile { path };
-                    file.write_all(content).map_err(complain)?;
-                    return Ok(temp);
+    /// Writes `content` to a new file under `TMPDIR` or /tmp when one is `wanted`.
+    pub fn new(wanted: bool, content: &[u8]) -> Result<TempFile, Error> {
+        let mut temp = TempFile(Vec::new());
+        if wanted {
+            let dir = fs::env(b"TMPDIR").unwrap_or_else(|| b"/tmp".to_vec());
+            let written = match fs::File::create_unique(&dir, b"cluade-", 0o600) {
+                Ok((mut file, path)) => {
+                    temp.0 = path;
+                    file.write(content)
                 }
-                // Somebody's leftover, or somebody's trap: both are left alone.
-                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && n < 1000 => n += 1,
-                Err(e) => return Err(complain(e)),
+                Err(e) => Err(e),
+            };
+            if let Err(e) = written {
+                let (dir, why) = (owned(&dir), fs::os_text(&e));
+                let message = [
+                    "can't write a file for the request into ",
+                    &dir,
+                    ": ",
+                    &why,
+                    " (TMPDIR chooses another directory)",
+                ];
+                return Err(Error::fatal(Stage::Setup, message.concat()));
             }
         }
+        Ok(temp)
     }
 }
 
 impl Drop for TempFile {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(std::ffi::OsStr::from_bytes(&self.path));
+        if !self.0.is_empty() {
+            let _ = fs::remove(&self.0);
+        }
     }
-}
-
-/// Milliseconds as whole seconds for a client's option, at least 1, `more` added.
-pub(super) fn seconds(ms: u64, more: u64) -> String {
-    (ms / 1000).max(1).saturating_add(more).to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn names(head: &Head) -> Vec<&str> {
-        head.headers.iter().map(|(n, _)| n.as_str()).collect()
-    }
-
     #[test]
     fn heads_are_read_in_every_spelling() {
-        let text =
-            b"HTTP/1.1 429 Too Many\r\nRetry-After:  7 \r\nX-\xff: \xff\r\nnonsense\r\n\r\nbody";
-        let len = head_len(text).unwrap();
-        assert_eq!(&text[len..], b"body");
-        let head = parse_head(&text[..len]).unwrap();
-        assert_eq!((head.status, head.get("retry-after")), (429, Some("7")));
-        assert_eq!(head_len(b"HTTP/1.1 200 OK\nA: b\n\nx"), Some(22));
-        assert_eq!(head_len(b"HTTP/1.1 200 OK\r\nA: b\r\n\r"), None);
-        assert_eq!(parse_head(b"HTTP/2 200\r\n").unwrap().status, 200);
-        for bad in [
-            "",
-            "HTTP/1.1",
-            "HTTP/1.1 x",
-            "HTTP/1.1 20",
-            "HTTP/1.1 99999 x",
-            "ICY 200 OK",
+        fn read(text: &str) -> (Option<&str>, Head) {
+            let mut head = Head::default();
+            let len = read_head(text.as_bytes(), b"", &mut head);
+            (len.map(|len| &text[len..]), head)
+        }
+        let (rest, head) =
+            read("HTTP/1.1 429 Too Many\r\nRetry-After:  7 \r\nX-A: é\r\nnonsense\r\n\r\nbody");
+        assert_eq!((rest, head.status), (Some("body"), 429));
+        assert_eq!(
+            (head.get("retry-after"), head.get("x-a")),
+            (Some("7"), Some("é"))
+        );
+        for (text, rest, status) in [
+            ("HTTP/1.1 200 OK\nA: b\n\nx", Some("x"), 200),
+            ("HTTP/1.1 200 OK\r\nA: b\r\n\r", None, 0),
+            ("HTTP/2 200\r\n\r\n", Some(""), 200),
+            (
+                "HTTP/1.1 103 Hints\r\n\r\nHTTP/1.1 204\r\n\r\n",
+                Some(""),
+                204,
+            ),
+            ("HTTP/1.1 100 Continue\r\n\r\n", None, 0),
+            ("HTTP/1.1\n\n", Some("\n"), 0),
+            ("HTTP/1.1 x\n", Some(""), 0),
+            ("HTTP/1.1 20\n", Some(""), 0),
+            ("HTTP/1.1 99999 x\n", Some(""), 0),
+            ("ICY 200 OK\n", Some(""), 0),
         ] {
-            assert_eq!(parse_head(bad.as_bytes()), None, "{bad}");
+            let (got, head) = read(text);
+            assert_eq!((got, head.status), (rest, status), "{text}");
         }
     }
 
     #[test]
     fn the_last_of_wgets_heads_counts() {
+        let mut head = Head::default();
         let log = b"x  HTTP/1.1 500 no\n  HTTP/1.1 401 No\n  A: b\nRetry\n  HTTP/1.1 200 OK\n  C: d\n  \n  E: f\n";
-        let head = last_head(log).unwrap();
-        assert_eq!((head.status, names(&head)), (200, vec!["c"]));
-        assert_eq!(last_head(b"  HTTP/1.1 103 Early\n  A: b\n"), None);
-        assert_eq!(last_head(b"wget: server returned error"), None);
+        read_head(log, b"  ", &mut head);
+        assert_eq!((head.status, head.headers.len()), (200, 1));
+        assert_eq!(head.get("c"), Some("d"));
+        read_head(b"wget: server returned error\n", b"  ", &mut head);
+        assert_eq!(head.status, 0);
+    }
+
+    #[test]
+    fn the_line_that_says_it() {
+        let ran = |stderr: &[u8]| Ran {
+            code: 130,
+            stderr: stderr.to_vec(),
+            status: 0,
+        };
+        let log = ran(b"a: x\r\n b: y \nmeter\r\n\n");
+        assert_eq!(
+            (log.line("b:"), log.line("q")),
+            ("b: y".into(), "meter".into())
+        );
+        assert_eq!(ran(b"\n").line(""), "");
+        assert_eq!(log.ended(), "it ended with code 130");
+        for (text, n) in [("429 x", 429), ("", 0), ("x", 0), ("99999999", u16::MAX)] {
+            assert_eq!(number(text.as_bytes()), n);
+        }
     }
 
     #[test]
     fn a_wrong_clock_is_named_with_its_remedy() {
-        let note = clock_note(86_400 * 40);
-        assert!(note.contains("1970") && note.contains("ntpd -q"), "{note}");
+        assert!(clock_note(86_400 * 40).contains("ntpd -q"));
         assert_eq!(clock_note(CLOCK_FLOOR), "");
     }
 
     #[test]
     fn temporary_files_are_private_and_go_away() {
         use std::os::unix::fs::PermissionsExt;
-        let (one, two) = (TempFile::new(b"a").unwrap(), TempFile::new(b"b").unwrap());
-        let path = std::path::PathBuf::from(std::ffi::OsStr::from_bytes(&one.path));
-        assert_ne!(one.path, two.path);
+        let (one, two) = (
+            TempFile::new(true, b"a").unwrap(),
+            TempFile::new(true, b"b").unwrap(),
+        );
+        let path = fs::path(&one.0).to_path_buf();
+        assert_ne!(one.0, two.0);
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         drop(one);
         assert!(!path.exists());
-    }
-
-    #[test]
-    fn durations_for_people_and_options() {
-        assert_eq!(silent("for ", 120_000), "for 120 s");
-        assert_eq!(silent("for ", 1_500), "for 1.5 s");
-        assert_eq!(
-            (seconds(0, 2), seconds(90_400, 1)),
-            ("3".into(), "91".into())
-        );
+        assert!(TempFile::new(false, b"a").unwrap().0.is_empty());
     }
 }

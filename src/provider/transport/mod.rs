@@ -5,18 +5,16 @@
 //! `CLUADE_TRANSPORT` (`curl`, `uclient-fetch`, `wget`, `plain`, or `NAME:PATH` with the program's path) forces one.
 
 mod child;
-mod curl;
+mod clients;
+pub(super) use child::owned;
 pub mod pick;
 pub mod plain;
 pub mod replay;
-mod uclient_fetch;
 pub mod url;
-mod wget;
 
 use super::Stage;
 use crate::policy::redact::redact;
 use crate::sys::{process::Watch, time};
-use pick::{Client, Found};
 pub use replay::Transport;
 use std::cell::Cell;
 use url::Url;
@@ -108,6 +106,12 @@ struct Job<'a> {
     total_ms: u64,
 }
 
+impl Job<'_> {
+    fn is_post(&self) -> bool {
+        self.request.method == "POST"
+    }
+}
+
 /// Sends `request` and hands the reply's pieces to `sink`, which says whether to go on reading (false: it has all it
 /// needs, which is a success). Redirects 301, 302, 307 and 308 within the same scheme, host and port are followed with
 /// method, body and headers unchanged.
@@ -128,14 +132,14 @@ pub fn send(request: &Request, watch: &mut dyn Watch, sink: &mut Sink) -> Result
 
 /// Text from outside as one line without control characters.
 fn one_line(text: &[u8]) -> String {
-    let mut shown = Vec::with_capacity(text.len());
-    for line in text.split(|&b| b == b'\n' || b == b'\r') {
-        if !shown.is_empty() && !line.is_empty() {
-            shown.push(b' ');
+    let mut shown = Vec::new();
+    crate::text::push_visible(&mut shown, text);
+    for b in &mut shown {
+        if *b == b'\n' {
+            *b = b' ';
         }
-        crate::text::push_visible(&mut shown, line);
     }
-    String::from_utf8_lossy(&shown).into_owned()
+    String::from_utf8(shown).unwrap_or_default()
 }
 
 fn follow(
@@ -145,15 +149,19 @@ fn follow(
     sink: &mut Sink,
 ) -> Result<(), Error> {
     let started = time::monotonic_ms();
-    let mut url = parse(request.url)?;
+    let mut url = match Url::parse(request.url) {
+        Ok(url) => url,
+        Err(why) => {
+            let message = ["the URL ", request.url, " can't be used: ", why];
+            return Err(Error::fatal(Stage::Setup, message.concat()));
+        }
+    };
     for _ in 0..=MAX_HOPS {
-        let total_ms = match request.total_ms {
-            0 => 0,
-            all => {
-                let spent = time::monotonic_ms().saturating_sub(started);
-                all.saturating_sub(spent).max(1)
-            }
-        };
+        let mut total_ms = request.total_ms;
+        if total_ms != 0 {
+            let spent = time::monotonic_ms().saturating_sub(started);
+            total_ms = total_ms.saturating_sub(spent).max(1);
+        }
         let proxy = if url.https { None } else { url.plain_proxy() };
         let found = pick::pick(&url, proxy.is_some(), forced.as_deref())?;
         let job = Job {
@@ -164,7 +172,7 @@ fn follow(
             total_ms,
         };
         let mut next = None;
-        dispatch(&found, &job, watch, &mut |piece| {
+        clients::send(found.client, &job, true, watch, &mut |piece| {
             if let Piece::Head(head) = piece {
                 next = redirect(request, &url, head);
                 if next.is_some() {
@@ -178,20 +186,8 @@ fn follow(
             Some(to) => url = to?,
         }
     }
-    Err(Error::fatal(
-        Stage::Status,
-        [&url.place(), " redirects again and again"].concat(),
-    ))
-}
-
-fn dispatch(found: &Found, job: &Job, watch: &mut dyn Watch, sink: &mut Sink) -> Result<(), Error> {
-    match found.client {
-        Client::Plain => plain::send(job, watch, sink),
-        Client::Curl => curl::send(job, watch, sink),
-        Client::UclientFetch => uclient_fetch::send(job, watch, sink),
-        Client::Wget => wget::send(job, watch, sink),
-        Client::BusyboxWget => wget::send_busybox(job, watch, sink),
-    }
+    let message = [&url.place(), " redirects again and again"];
+    Err(Error::fatal(Stage::Status, message.concat()))
 }
 
 /// Where the reply sends us on to; `None` when it is a reply for the caller.
@@ -220,17 +216,10 @@ fn redirect(request: &Request, from: &Url, head: &Head) -> Option<Result<Url, Er
     })
 }
 
-fn parse(url: &str) -> Result<Url, Error> {
-    Url::parse(url).map_err(|why| {
-        let message = ["the URL ", url, " can't be used: ", why].concat();
-        Error::fatal(Stage::Setup, message)
-    })
-}
-
 /// Refuses header fields that could become two, or a line of somebody's configuration.
 fn check_headers(request: &Request) -> Result<(), Error> {
     for (name, value) in request.headers {
-        let token = |b: u8| b.is_ascii_alphanumeric() || b"-_".contains(&b);
+        let token = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
         let why = if name.is_empty() || !name.bytes().all(token) {
             " is no header name"
         } else if value.bytes().any(|b| b < b' ' || b == 0x7F) {
@@ -240,11 +229,8 @@ fn check_headers(request: &Request) -> Result<(), Error> {
         } else {
             continue;
         };
-        let shown = name.escape_default().to_string();
-        return Err(Error::fatal(
-            Stage::Setup,
-            ["header ", &shown, why].concat(),
-        ));
+        let message = ["header ", name, why];
+        return Err(Error::fatal(Stage::Setup, message.concat()));
     }
     Ok(())
 }
@@ -252,20 +238,23 @@ fn check_headers(request: &Request) -> Result<(), Error> {
 /// Whether a header field's value is a secret.
 fn is_secret((name, _): &(&str, &str)) -> bool {
     let name = name.to_ascii_lowercase();
+    let holds = |word: &&str| memchr::memmem::find(name.as_bytes(), word.as_bytes()).is_some();
     ["auth", "key", "token", "cookie", "secret"]
         .iter()
-        .any(|word| name.contains(word))
+        .any(holds)
 }
 
 /// The secret parts of a request's header values.
 fn secrets<'a>(request: &Request<'a>) -> Vec<&'a [u8]> {
-    let values = request.headers.iter().filter(|h| is_secret(h));
-    values
-        .map(|(_, value)| {
-            let secret = value.split_once(' ').map_or(*value, |(_, rest)| rest);
-            secret.as_bytes()
-        })
-        .collect()
+    let mut all = Vec::new();
+    for header in request.headers {
+        if is_secret(header) {
+            let value = header.1.as_bytes();
+            let scheme = memchr::memchr(b' ', value).map_or(0, |i| i + 1);
+            all.push(&value[scheme..]);
+        }
+    }
+    all
 }
 
 #[cfg(test)]

@@ -2,9 +2,8 @@
 
 use super::{Error, url::Url};
 use crate::provider::Stage;
+use crate::sys::fs;
 use crate::sys::process::{self, find_program};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::MetadataExt;
 
 /// A way to speak HTTP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,22 +47,36 @@ const NO_CLIENT: &str = "there is no HTTPS client on this device: install one (`
 /// Whether minreq was built with TLS.
 const HAS_TLS: bool = cfg!(feature = "tls");
 
-impl Client {
-    fn name(self) -> &'static str {
-        match self {
-            Client::Plain => "plain",
-            Client::Curl => "curl",
-            Client::UclientFetch => "uclient-fetch",
-            Client::Wget | Client::BusyboxWget => "wget",
-        }
-    }
+/// What they are called, by the order of [`Client`].
+const NAMES: [&str; 5] = ["plain", "curl", "uclient-fetch", "wget", "wget"];
 
+/// The device's own, the best first.
+const DEVICE: [Client; 3] = [Client::Curl, Client::UclientFetch, Client::Wget];
+
+impl Client {
     /// Whether it may carry a key over `https://`.
     fn is_safe(self) -> bool {
         match self {
             Client::Plain => HAS_TLS,
             client => client != Client::BusyboxWget,
         }
+    }
+
+    /// The client of that name, at `path` if that is given, if the device has it.
+    fn find(mut self, path: Option<&[u8]>) -> Option<Found> {
+        let name = match (path, self) {
+            (Some(path), _) => path,
+            (None, Client::Plain) => crate::sys::selfexe::PATH,
+            _ => NAMES[self as usize].as_bytes(),
+        };
+        let program = find_program(name)?;
+        if self == Client::Wget {
+            self = kind_of_wget(&program);
+        }
+        Some(Found {
+            client: self,
+            program,
+        })
     }
 }
 
@@ -73,100 +86,62 @@ pub(super) fn pick(url: &Url, proxied: bool, forced: Option<&[u8]>) -> Result<Fo
     if let Some(name) = forced {
         return force(name);
     }
-    let plain = || Found {
+    let here = Found {
         client: Client::Plain,
         program: crate::sys::selfexe::PATH.to_vec(),
     };
     if !url.https && !proxied && !url.is_v6() {
-        return Ok(plain());
+        return Ok(here);
     }
-    let usable = |found: &Found| !url.https || found.client.is_safe();
-    if let Some(found) = device().into_iter().find(usable) {
-        return Ok(found);
+    for client in DEVICE {
+        if let Some(found) = client.find(None)
+            && (!url.https || found.client.is_safe())
+        {
+            return Ok(found);
+        }
     }
-    if url.https && Client::Plain.is_safe() && !url.is_v6() {
-        return Ok(plain());
+    if url.https && HAS_TLS && !url.is_v6() {
+        return Ok(here);
     }
     let message = if url.https {
-        NO_CLIENT.into()
+        NO_CLIENT
     } else if proxied {
         "a proxy is set (http_proxy) and only curl or wget can use one: install curl, or put the host into no_proxy"
-            .into()
     } else {
-        [
-            "only curl or wget can reach an IPv6 address (",
-            &url.place(),
-            "): install curl, or give the host a name in /etc/hosts",
-        ]
-        .concat()
+        "only curl or wget can reach an IPv6 address: install curl, or give the host a name in /etc/hosts"
     };
     Err(Error::fatal(Stage::Setup, message))
 }
 
 fn force(wanted: &[u8]) -> Result<Found, Error> {
-    let (name, path) = match wanted.iter().position(|&b| b == b':') {
-        Some(i) => (&wanted[..i], Some(&wanted[i + 1..])),
-        None => (wanted, None),
-    };
-    let complain = |why: &str| {
-        let shown = String::from_utf8_lossy(wanted);
-        let message = ["CLUADE_TRANSPORT=", &shown, why].concat();
-        Err(Error::fatal(Stage::Setup, message))
-    };
-    let mut client = match name {
-        b"plain" => Client::Plain,
-        b"curl" => Client::Curl,
-        b"uclient-fetch" => Client::UclientFetch,
-        b"wget" => Client::Wget,
-        _ => return complain(": it may be curl, uclient-fetch, wget or plain"),
-    };
-    let program = match (path, client) {
-        (Some(path), _) => find_program(path),
-        (None, Client::Plain) => Some(crate::sys::selfexe::PATH.to_vec()),
-        (None, _) => find_program(name),
-    };
-    let Some(program) = program else {
-        return complain(": there is no such program on this device");
-    };
-    if client == Client::Wget {
-        client = kind_of_wget(&program);
-    }
-    Ok(Found { client, program })
-}
-
-/// The device's own clients, the best first.
-fn device() -> Vec<Found> {
-    let mut all: Vec<Found> = Vec::new();
-    for client in [Client::Curl, Client::UclientFetch, Client::Wget] {
-        let Some(program) = find_program(client.name().as_bytes()) else {
-            continue;
-        };
-        let client = if client == Client::Wget {
-            kind_of_wget(&program)
-        } else {
-            client
-        };
-        if all.iter().all(|f| f.client != client) {
-            all.push(Found { client, program });
+    let colon = memchr::memchr(b':', wanted);
+    let name = colon.map_or(wanted, |i| &wanted[..i]);
+    let path = colon.map(|i| &wanted[i + 1..]);
+    let all = [Client::Plain].into_iter().chain(DEVICE);
+    let mut why = ": it may be curl, uclient-fetch, wget or plain";
+    for client in all {
+        if NAMES[client as usize].as_bytes() == name {
+            match client.find(path) {
+                Some(found) => return Ok(found),
+                None => why = ": there is no such program on this device",
+            }
         }
     }
-    all
+    let message = ["CLUADE_TRANSPORT=", &super::child::owned(wanted), why];
+    Err(Error::fatal(Stage::Setup, message.concat()))
 }
 
 /// What the program called wget really is: by the name its links lead to, and busybox as a hard link by its inode.
 fn kind_of_wget(program: &[u8]) -> Client {
-    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(program));
-    let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-    let name = real.file_name().map_or(&b""[..], |n| n.as_bytes());
+    let real = fs::canonical(program);
+    let name = memchr::memrchr(b'/', &real).map_or(&real[..], |i| &real[i + 1..]);
     if name == b"uclient-fetch" {
         return Client::UclientFetch;
     }
-    let inode = |path: Vec<u8>| {
-        let meta = std::fs::metadata(std::ffi::OsString::from_vec(path)).ok()?;
-        Some((meta.dev(), meta.ino()))
-    };
-    let busybox = find_program(b"busybox").and_then(inode);
-    if name.starts_with(b"busybox") || busybox.is_some() && busybox == inode(program.to_vec()) {
+    let inode = |path: &[u8]| fs::stat(path).map_or((0, 0), |m| m.id);
+    if name.starts_with(b"busybox")
+        || find_program(b"busybox").is_some_and(|b| inode(&b) == inode(&real))
+    {
         return Client::BusyboxWget;
     }
     Client::Wget
@@ -175,12 +150,19 @@ fn kind_of_wget(program: &[u8]) -> Client {
 /// What this device can send requests with, the preferred first. Starts uclient-fetch once to ask what it can do.
 pub fn capabilities() -> Vec<Capability> {
     let mut all = vec![Capability {
-        name: Client::Plain.name(),
+        name: NAMES[0],
         program: crate::sys::selfexe::PATH.to_vec(),
-        https: Client::Plain.is_safe(),
+        https: HAS_TLS,
         note: "built in; no proxy, no IPv6 address as the host",
     }];
-    for Found { client, program } in device() {
+    for client in DEVICE {
+        let Some(Found { client, program }) = client.find(None) else {
+            continue;
+        };
+        // A wget that is uclient-fetch was there already.
+        if all.iter().any(|c| c.name == NAMES[client as usize]) {
+            continue;
+        }
         let note = match client {
             Client::UclientFetch if !takes_headers(&program) => {
                 "too old to send a key (before OpenWrt 24.10): install curl"
@@ -192,7 +174,7 @@ pub fn capabilities() -> Vec<Capability> {
             _ => "",
         };
         all.push(Capability {
-            name: client.name(),
+            name: NAMES[client as usize],
             https: client.is_safe(),
             program,
             note,
@@ -223,6 +205,7 @@ fn takes_headers(program: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::ffi::OsStrExt;
 
     #[test]
     fn forcing_names_what_is_wrong() {
@@ -273,7 +256,10 @@ mod tests {
             ("https://h/", false),
         ] {
             let other = pick(&url(text), proxied, None);
-            assert!(other.is_ok_and(|f| f.client != Client::Plain) || device().is_empty());
+            assert!(
+                other.is_ok_and(|f| f.client != Client::Plain)
+                    || DEVICE.iter().all(|c| c.find(None).is_none())
+            );
         }
     }
 }

@@ -6,13 +6,16 @@
 //! Every field is optional when it is played, and `body` may stand for `pieces`: `{"body":"hello"}` is a whole exchange.
 //! Secrets are cut out before anything is written.
 
+use super::child::owned;
 use super::{Error, Head, Piece, Request, Sink};
 use crate::json::{self, Kind, Value, Writer};
 use crate::policy::redact::redact;
 use crate::provider::Stage;
+use crate::sys::fs::{self, os_text};
 use crate::sys::{out, process::Watch, signal};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -27,8 +30,8 @@ const STAGES: [(Stage, &str); 7] = [
     (Stage::Body, "body"),
 ];
 
-/// Longest line of a recording that is played, in bytes.
-const MAX_LINE: usize = 64 * 1024 * 1024;
+/// Largest recording that is played, in bytes.
+const MAX_SIZE: usize = 64 * 1024 * 1024;
 
 /// Where requests go: to the network or to a recording, and whether they are recorded.
 #[derive(Default)]
@@ -38,8 +41,9 @@ pub struct Transport {
 }
 
 struct Player {
-    lines: BufReader<File>,
-    number: u64,
+    text: Vec<u8>,
+    at: usize,
+    number: u32,
     path: String,
 }
 
@@ -52,14 +56,21 @@ impl Transport {
     /// From the recording at `path`, without any network.
     ///
     /// # Errors
-    /// When the file can't be opened.
+    /// When the file can't be read or is larger than 64 MiB.
     pub fn replay(path: &Path) -> Result<Transport, Error> {
-        let file = File::open(path).map_err(|e| file_error("read the recording ", path, &e))?;
+        let path = path.as_os_str().as_bytes();
+        let text = match fs::read_small(path, MAX_SIZE + 1) {
+            Ok(text) if text.len() > MAX_SIZE => Err("it is larger than 64 MiB".into()),
+            Ok(text) => Ok(text),
+            Err(e) => Err(os_text(&e)),
+        };
+        let text = text.map_err(|why| file_error("read the recording ", path, &why))?;
         Ok(Transport {
             replay: Some(Player {
-                lines: BufReader::new(file),
+                text,
+                at: 0,
                 number: 0,
-                path: path.to_string_lossy().into_owned(),
+                path: owned(path),
             }),
             record: None,
         })
@@ -75,7 +86,13 @@ impl Transport {
             .create(true)
             .mode(0o600)
             .open(path);
-        self.record = Some(file.map_err(|e| file_error("write the recording ", path, &e))?);
+        match file {
+            Ok(file) => self.record = Some(file),
+            Err(e) => {
+                let path = path.as_os_str().as_bytes();
+                return Err(file_error("write the recording ", path, &os_text(&e)));
+            }
+        }
         Ok(self)
     }
 
@@ -89,49 +106,57 @@ impl Transport {
         watch: &mut dyn Watch,
         sink: &mut Sink,
     ) -> Result<(), Error> {
-        let Transport { replay, record } = self;
-        let mut go = |sink: &mut Sink| match replay {
-            Some(player) => player.play(sink),
-            None => super::send(request, watch, sink),
-        };
-        let Some(file) = record else {
-            return go(sink);
-        };
-        let mut line = Recorded::new(request);
-        let result = go(&mut |piece| {
-            line.piece(&piece);
+        let mut line = self.record.is_some().then(|| Recorded::new(request));
+        let mut both = |piece: Piece| {
+            if let Some(line) = &mut line {
+                line.piece(&piece);
+            }
             sink(piece)
-        });
-        if let Err(e) = file.write_all(&line.finish(&result)) {
+        };
+        let result = match &mut self.replay {
+            Some(player) => player.play(&mut both),
+            None => super::send(request, watch, &mut both),
+        };
+        if let (Some(file), Some(line)) = (&mut self.record, line)
+            && let Err(e) = file.write_all(&line.finish(&result))
+        {
             // The reply is worth more than its recording.
-            out::stderr(
-                ["recording failed: ", &e.to_string(), "\n"]
-                    .concat()
-                    .as_bytes(),
-            );
+            let text = ["recording failed: ", &os_text(&e), "\n"].concat();
+            out::stderr(text.as_bytes());
             self.record = None;
         }
         result
     }
 }
 
-fn file_error(what: &str, path: &Path, e: &std::io::Error) -> Error {
-    let path = path.to_string_lossy();
-    let message = ["can't ", what, &path, ": ", &e.to_string()];
+fn file_error(what: &str, path: &[u8], why: &str) -> Error {
+    let message = ["can't ", what, &owned(path), ": ", why];
     Error::fatal(Stage::Setup, message.concat())
 }
 
 impl Player {
     fn play(&mut self, sink: &mut Sink) -> Result<(), Error> {
-        let line = self.next_line()?;
-        let value = json::parse(&line)
-            .ok()
-            .filter(|v| v.kind() == Kind::Object)
-            .ok_or_else(|| self.complain(" is not a JSON object"))?;
+        let mut line = &b""[..];
+        while line.is_empty() {
+            let rest = self.text.get(self.at..).unwrap_or_default();
+            self.number += 1;
+            if rest.is_empty() {
+                return Err(self.complain(" is missing: the recording is over"));
+            }
+            let len = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+            self.at += len + 1;
+            line = rest[..len].trim_ascii();
+        }
+        let value = match json::parse(line) {
+            Ok(value) if value.kind() == Kind::Object => value,
+            _ => return Err(self.complain(" is not a JSON object")),
+        };
         let error = value.get("error");
-        let status = match value.get("status") {
-            Some(v) => v.u64().and_then(|s| u16::try_from(s).ok()).unwrap_or(0),
-            None if error.is_some() && value.get("pieces").or(value.get("body")).is_none() => 0,
+        let pieces = value.get("pieces");
+        let single = value.get("body");
+        let status = match value.get_u64("status") {
+            Some(status) => u16::try_from(status).unwrap_or(0),
+            None if error.is_some() && pieces.or(single).is_none() => 0,
             None => 200,
         };
         if status != 0 || error.is_none() {
@@ -139,69 +164,65 @@ impl Player {
                 status,
                 headers: Vec::new(),
             };
-            for (name, text) in value.get("headers").iter().flat_map(Value::entries) {
-                let name = name.string().to_ascii_lowercase();
-                head.headers.push((name, text.string().unwrap_or_default()));
+            if let Some(headers) = value.get("headers") {
+                for (name, text) in headers.entries() {
+                    let name = name.string().to_ascii_lowercase();
+                    head.headers.push((name, text.string().unwrap_or_default()));
+                }
             }
-            if !sink(Piece::Head(&head)) || !self.pieces(&value, sink)? {
+            if !sink(Piece::Head(&head)) {
                 return Ok(());
+            }
+            if let Some(piece) = single
+                && !self.piece(piece, sink)?
+            {
+                return Ok(());
+            }
+            if let Some(pieces) = pieces {
+                for piece in pieces.items() {
+                    if !self.piece(piece, sink)? {
+                        return Ok(());
+                    }
+                }
             }
         }
         let Some(error) = error else { return Ok(()) };
-        let stage = error.get_string("stage");
-        let flag = |name| error.get(name).and_then(|v| v.bool()).unwrap_or(false);
-        let named = STAGES.iter().find(|(_, n)| Some(*n) == stage.as_deref());
-        Err(Error {
-            stage: named.map_or(Stage::Body, |(s, _)| *s),
-            transient: flag("transient"),
-            cancelled: flag("cancelled"),
-            message: error.get_string("message").unwrap_or_default(),
-        })
-    }
-
-    /// Hands on the body; false when the caller has enough.
-    fn pieces(&self, value: &Value, sink: &mut Sink) -> Result<bool, Error> {
-        let single = value.get("body");
-        let pieces = value.get("pieces");
-        for piece in pieces.iter().flat_map(Value::items).chain(single) {
-            if signal::cancelled() {
-                return Err(Error {
-                    cancelled: true,
-                    ..Error::fatal(Stage::Body, "cancelled")
-                });
-            }
-            let bytes = match (piece.string(), piece.get_string("base64")) {
-                (Some(text), _) => text.into_bytes(),
-                (None, Some(code)) => decode(code.as_bytes())
-                    .ok_or_else(|| self.complain(" has a piece that is not base64"))?,
-                // A body written as JSON, for people.
-                (None, None) => piece.raw().to_vec(),
-            };
-            if !bytes.is_empty() && !sink(Piece::Body(&bytes)) {
-                return Ok(false);
+        let mut failed = Error::fatal(Stage::Body, error.get_string("message").unwrap_or_default());
+        let set = |name| error.get(name).is_some_and(|v| v.raw() == b"true");
+        (failed.transient, failed.cancelled) = (set("transient"), set("cancelled"));
+        let name = error.get("stage").and_then(|v| v.text());
+        for (stage, known) in STAGES {
+            if name.is_some_and(|n| n.is(known)) {
+                failed.stage = stage;
             }
         }
-        Ok(true)
+        Err(failed)
     }
 
-    /// The next line that is not empty.
-    fn next_line(&mut self) -> Result<Vec<u8>, Error> {
-        use std::io::Read;
-        loop {
-            let mut line = Vec::new();
-            self.number += 1;
-            let mut limited = (&mut self.lines).take(MAX_LINE as u64);
-            match limited.read_until(b'\n', &mut line) {
-                Ok(0) => return Err(self.complain(" is missing: the recording is over")),
-                Ok(_) if line.trim_ascii().is_empty() => {}
-                Ok(_) => return Ok(line),
-                Err(e) => return Err(self.complain(&[" can't be read: ", &e.to_string()].concat())),
-            }
+    /// Hands on a piece of the body; false when the caller has enough.
+    fn piece(&self, piece: Value, sink: &mut Sink) -> Result<bool, Error> {
+        if signal::cancelled() {
+            let mut error = Error::fatal(Stage::Body, "cancelled");
+            error.cancelled = true;
+            return Err(error);
         }
+        let mut bytes = Vec::new();
+        if let Some(text) = piece.text() {
+            text.push_to(&mut bytes);
+        } else if let Some(code) = piece.get_string("base64") {
+            if !decode(code.as_bytes(), &mut bytes) {
+                return Err(self.complain(" has a piece that is not base64"));
+            }
+        } else {
+            // A body written as JSON, for people.
+            bytes.extend_from_slice(piece.raw());
+        }
+        Ok(bytes.is_empty() || sink(Piece::Body(&bytes)))
     }
 
     fn complain(&self, what: &str) -> Error {
-        let message = ["line ", &self.number.to_string(), " of ", &self.path, what];
+        let number = crate::provider::attempt::dec(u64::from(self.number));
+        let message = ["line ", &number, " of ", &self.path, what];
         Error::fatal(Stage::Setup, message.concat())
     }
 }
@@ -215,37 +236,42 @@ struct Recorded<'a> {
 
 impl<'a> Recorded<'a> {
     fn new(request: &Request<'a>) -> Recorded<'a> {
-        let secrets = super::secrets(request);
-        let mut line = Writer::new();
-        line.open(b'{').key("method").str(request.method);
-        line.key("url")
-            .str(redact(request.url.as_bytes(), &secrets));
-        if !request.body.is_empty() {
-            let clean = redact(request.body, &secrets);
-            line.key("request");
-            if !clean.contains(&b'\n') && json::parse(&clean).is_ok() {
-                line.raw(&clean);
-            } else {
-                line.str(&clean);
-            }
-        }
-        Recorded {
-            secrets,
-            line,
+        let mut new = Recorded {
+            secrets: super::secrets(request),
+            line: Writer::new(),
             pieces: false,
+        };
+        new.line.open(b'{').key("method").str(request.method);
+        new.text("url", request.url.as_bytes());
+        if !request.body.is_empty() {
+            new.text("request", request.body);
+        }
+        new
+    }
+
+    /// Writes a member, cleaned; a JSON object as itself.
+    fn text(&mut self, name: &str, value: &[u8]) {
+        let clean = redact(value, &self.secrets);
+        self.line.key(name);
+        let is_json =
+            clean.first() == Some(&b'{') && !clean.contains(&b'\n') && json::parse(&clean).is_ok();
+        if is_json {
+            self.line.raw(&clean);
+        } else {
+            self.line.str(&clean);
         }
     }
 
     fn piece(&mut self, piece: &Piece) {
         match piece {
             Piece::Head(head) => {
-                let line = &mut self.line;
-                line.key("status").num(u64::from(head.status));
-                line.key("headers").open(b'{');
+                self.line.key("status").num(u64::from(head.status));
+                self.line.key("headers").open(b'{');
                 for (name, value) in &head.headers {
-                    line.key(name).str(redact(value.as_bytes(), &self.secrets));
+                    let clean = redact(value.as_bytes(), &self.secrets);
+                    self.line.key(name).str(&clean);
                 }
-                line.close(b'}').key("pieces").open(b'[');
+                self.line.close(b'}').key("pieces").open(b'[');
                 self.pieces = true;
             }
             Piece::Body(bytes) => {
@@ -254,26 +280,30 @@ impl<'a> Recorded<'a> {
                     self.line.str(&clean);
                 } else {
                     let code = encode(&clean);
-                    self.line.open(b'{').key("base64").str(code).close(b'}');
+                    self.line.open(b'{').key("base64").str(&code).close(b'}');
                 }
             }
         }
     }
 
     fn finish(mut self, result: &Result<(), Error>) -> Vec<u8> {
+        let line = &mut self.line;
         if self.pieces {
-            self.line.close(b']');
+            line.close(b']');
         }
         if let Err(error) = result {
-            let named = STAGES.iter().find(|(s, _)| *s == error.stage);
-            let line = self.line.key("error").open(b'{');
-            line.key("stage").str(named.map_or("", |(_, n)| n));
+            line.key("error").open(b'{');
+            for (stage, name) in STAGES {
+                if stage == error.stage {
+                    line.key("stage").str(name.as_bytes());
+                }
+            }
             line.key("transient").bool(error.transient);
             line.key("cancelled").bool(error.cancelled);
-            line.key("message").str(&error.message).close(b'}');
+            line.key("message").str(error.message.as_bytes());
+            line.close(b'}');
         }
-        self.line.close(b'}');
-        self.line.out.push(b'\n');
+        line.close(b'}').out.push(b'\n');
         self.line.out
     }
 }
@@ -282,39 +312,44 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 
 /// Base64 with padding. Source: RFC 4648 §4.
 fn encode(bytes: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let at = |i: usize| u32::from(chunk.get(i).copied().unwrap_or(0));
-        let word = at(0) << 16 | at(1) << 8 | at(2);
-        for i in 0..4 {
-            out.push(if i > chunk.len() {
-                b'='
-            } else {
-                ALPHABET[(word >> (18 - 6 * i) & 63) as usize]
-            });
+    let mut out = Vec::new();
+    let (mut word, mut bits) = (0u32, 0);
+    for &b in bytes {
+        word = word << 8 | u32::from(b);
+        bits += 8;
+        while bits >= 6 {
+            bits -= 6;
+            out.push(ALPHABET[(word >> bits & 63) as usize]);
         }
+    }
+    if bits > 0 {
+        out.push(ALPHABET[(word << (6 - bits) & 63) as usize]);
+    }
+    while !out.len().is_multiple_of(4) {
+        out.push(b'=');
     }
     out
 }
 
-/// The bytes of a base64 text; `None` when it is none.
-fn decode(text: &[u8]) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(text.len() / 4 * 3);
-    let (mut word, mut bits) = (0u32, 0);
-    for &b in text
-        .strip_suffix(b"==")
-        .or(text.strip_suffix(b"="))
-        .unwrap_or(text)
-    {
-        let digit = ALPHABET.iter().position(|&a| a == b)? as u32;
-        word = word << 6 | digit;
+/// Appends the bytes of a base64 text; false when it is none.
+fn decode(text: &[u8], out: &mut Vec<u8>) -> bool {
+    let (mut word, mut bits, mut pad) = (0u32, 0, 0);
+    for &b in text {
+        if b == b'=' {
+            pad += 1;
+            continue;
+        }
+        let Some(digit) = ALPHABET.iter().position(|&a| a == b) else {
+            return false;
+        };
+        word = word << 6 | digit as u32;
         bits += 6;
         if bits >= 8 {
             bits -= 8;
             out.push((word >> bits) as u8);
         }
     }
-    (bits < 6).then_some(out)
+    bits < 6 && pad <= 2
 }
 
 #[cfg(test)]
@@ -450,6 +485,10 @@ mod tests {
 
     #[test]
     fn base64_round_trip() {
+        let decoded = |code: &[u8]| {
+            let mut out = Vec::new();
+            decode(code, &mut out).then_some(out)
+        };
         for (plain, code) in [
             ("", ""),
             ("f", "Zg=="),
@@ -458,10 +497,10 @@ mod tests {
             ("foob", "Zm9vYg=="),
         ] {
             assert_eq!(encode(plain.as_bytes()), code.as_bytes());
-            assert_eq!(decode(code.as_bytes()).unwrap(), plain.as_bytes());
+            assert_eq!(decoded(code.as_bytes()).unwrap(), plain.as_bytes());
         }
         let all: Vec<u8> = (0..=255).collect();
-        assert_eq!(decode(&encode(&all)).unwrap(), all);
-        assert_eq!((decode(b"Z"), decode(b"Z!==")), (None, None));
+        assert_eq!(decoded(&encode(&all)).unwrap(), all);
+        assert_eq!((decoded(b"Z"), decoded(b"Z!==")), (None, None));
     }
 }

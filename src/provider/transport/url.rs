@@ -15,101 +15,118 @@ pub struct Url {
     pub path: String,
 }
 
+/// `text` up to the first of `marks`, and the rest.
+pub(crate) fn cut<'a>(text: &'a str, marks: &[u8]) -> (&'a str, &'a str) {
+    let at = text.bytes().position(|b| marks.contains(&b));
+    text.split_at(at.unwrap_or(text.len()))
+}
+
 impl Url {
     /// Reads a URL.
     ///
     /// # Errors
     /// A phrase that says what is wrong with it.
     pub fn parse(text: &str) -> Result<Url, &'static str> {
-        if text.bytes().any(|b| b <= b' ' || b >= 0x7F) {
-            return Err(
-                "a space, control or non-ASCII character in it (percent-encode it; a host name as xn--…)",
-            );
+        let mut colon = false;
+        for b in text.bytes() {
+            if b <= b' ' || b >= 0x7F {
+                return Err(
+                    "a space, control or non-ASCII character in it (percent-encode it; a host name as xn--…)",
+                );
+            }
         }
-        let (scheme, rest) = text
-            .split_once("://")
-            .ok_or("no http:// or https:// at its start")?;
-        let https = match scheme.to_ascii_lowercase().as_str() {
-            "https" => true,
-            "http" => false,
-            _ => return Err("neither http:// nor https://"),
+        let (scheme, rest) = cut(text, b":");
+        let Some(rest) = rest.strip_prefix("://") else {
+            return Err("no http:// or https:// at its start");
         };
-        let rest = rest.split('#').next().unwrap_or_default();
-        let end = rest.find(['/', '?']).unwrap_or(rest.len());
-        let (authority, path) = rest.split_at(end);
-        if authority.contains('@') {
+        let https = scheme.eq_ignore_ascii_case("https");
+        if !https && !scheme.eq_ignore_ascii_case("http") {
+            return Err("neither http:// nor https://");
+        }
+        let (rest, _) = cut(rest, b"#");
+        let (authority, path) = cut(rest, b"/?");
+        if authority.as_bytes().contains(&b'@') {
             return Err("a user name or password in it: set the key instead");
         }
-        let (host, port) = match authority.strip_prefix('[') {
-            Some(v6) => {
-                let (host, port) = v6.split_once(']').ok_or("an IPv6 address without its ]")?;
-                if !host.contains(':') || host.bytes().any(|b| !is_v6(b)) {
-                    return Err("no IPv6 address between its brackets");
+        let v6 = authority.strip_prefix('[');
+        let (host, mut port) = cut(
+            v6.unwrap_or(authority),
+            if v6.is_some() { b"]" } else { b":" },
+        );
+        for b in host.bytes() {
+            colon |= b == b':';
+            let good: &[u8] = if v6.is_some() { b":.%-_" } else { b"-._" };
+            if !b.is_ascii_alphanumeric() && !good.contains(&b) {
+                return Err("no valid host name in it");
+            }
+        }
+        if v6.is_some() {
+            port = port.get(1..).ok_or("an IPv6 address without its ]")?;
+            if !colon {
+                return Err("no IPv6 address between its brackets");
+            }
+        } else if host.is_empty() || host.starts_with('-') {
+            return Err("no valid host name in it");
+        }
+        let mut number: u32 = if https { 443 } else { 80 };
+        if !port.is_empty() {
+            number = 0;
+            for (i, b) in port.bytes().enumerate() {
+                number = match b {
+                    b':' if i == 0 => 0,
+                    b'0'..=b'9' if i > 0 => number * 10 + u32::from(b - b'0'),
+                    _ => 0x1_0000,
                 }
-                (host, port)
+                .min(0x1_0000);
             }
-            None => {
-                let (host, port) =
-                    authority.split_at(authority.find(':').unwrap_or(authority.len()));
-                let bad = |b: u8| !b.is_ascii_alphanumeric() && !b"-._".contains(&b);
-                if host.is_empty() || host.starts_with('-') || host.bytes().any(bad) {
-                    return Err("no valid host name in it");
-                }
-                (host, port)
-            }
-        };
-        let port = match port.strip_prefix(':') {
-            Some(digits) if digits.bytes().all(|b| b.is_ascii_digit()) => {
-                digits.parse().ok().filter(|p| *p > 0)
-            }
-            None if port.is_empty() => Some(if https { 443 } else { 80 }),
-            _ => None,
+        }
+        let Ok(port @ 1..) = u16::try_from(number) else {
+            return Err("no valid port in it (1 to 65535)");
         };
         if path.bytes().any(|b| b"\"\\<>^`{|}".contains(&b)) {
             return Err("a character in its path that must be percent-encoded");
         }
+        let slash = if path.starts_with('/') { "" } else { "/" };
         Ok(Url {
             https,
             host: host.to_ascii_lowercase(),
-            port: port.ok_or("no valid port in it (1 to 65535)")?,
-            path: match path.as_bytes().first() {
-                Some(b'/') => path.into(),
-                _ => ["/", path].concat(),
-            },
+            port,
+            path: [slash, path].concat(),
         })
     }
 
     /// Whether the host is an IPv6 address.
     pub fn is_v6(&self) -> bool {
-        self.host.contains(':')
+        self.host.as_bytes().contains(&b':')
     }
 
     /// `host:port`, for messages.
     pub fn place(&self) -> String {
-        [&self.bracketed(), ":", self.port.to_string().as_str()].concat()
+        self.part("", 0, "")
     }
 
     /// The whole URL again; the port only when it is not the scheme's own.
     pub fn text(&self) -> String {
-        let (scheme, own) = if self.https {
-            ("https://", 443)
-        } else {
-            ("http://", 80)
-        };
-        let place = if self.port == own {
-            self.bracketed()
-        } else {
-            self.place()
-        };
-        [scheme, &place, &self.path].concat()
+        self.with_path(&self.path)
     }
 
-    fn bracketed(&self) -> String {
-        if self.is_v6() {
-            ["[", &self.host, "]"].concat()
+    fn with_path(&self, path: &str) -> String {
+        if self.https {
+            self.part("https://", 443, path)
         } else {
-            self.host.clone()
+            self.part("http://", 80, path)
         }
+    }
+
+    /// `scheme`, host, port unless it is `own`, `path`.
+    fn part(&self, scheme: &str, own: u16, path: &str) -> String {
+        let (open, close) = if self.is_v6() { ("[", "]") } else { ("", "") };
+        let port = if self.port == own {
+            String::new()
+        } else {
+            [":", &crate::provider::attempt::dec(u64::from(self.port))].concat()
+        };
+        [scheme, open, &self.host, close, &port, path].concat()
     }
 
     /// Same scheme, host and port: what may see the same secrets.
@@ -122,26 +139,22 @@ impl Url {
     /// # Errors
     /// As [`Url::parse`].
     pub fn join(&self, location: &str) -> Result<Url, &'static str> {
-        let scheme = if self.https { "https:" } else { "http:" };
-        if location.starts_with("//") {
-            return Url::parse(&[scheme, location].concat());
-        }
-        let before_query = location.split(['?', '#']).next().unwrap_or_default();
-        if before_query.contains("://") {
+        let (before, rest) = cut(location, b":?#");
+        if rest.starts_with("://") {
             return Url::parse(location);
         }
-        let path = self.path.split('?').next().unwrap_or_default();
+        if location.starts_with("//") {
+            let scheme = if self.https { "https:" } else { "http:" };
+            return Url::parse(&[scheme, location].concat());
+        }
+        let (path, _) = cut(&self.path, b"?");
         let kept = match location.as_bytes().first() {
             Some(b'/') => "",
             Some(b'?') => path,
-            Some(b'#') | None => &self.path,
-            _ => &path[..path.rfind('/').map_or(0, |i| i + 1)],
+            _ if before.is_empty() => &self.path,
+            _ => &path[..memchr::memrchr(b'/', path.as_bytes()).map_or(0, |i| i + 1)],
         };
-        let base = Url {
-            path: String::new(),
-            ..self.clone()
-        };
-        Url::parse(&[&base.text(), kept, location].concat())
+        Url::parse(&self.with_path(&[kept, location].concat()))
     }
 
     /// The proxy that the environment names for this `http://` URL.
@@ -154,24 +167,21 @@ impl Url {
 
     /// Whether `list`, the value of `no_proxy`, names this host: whole names, domains with or without their dot, `*`.
     fn is_exempt(&self, list: &[u8]) -> bool {
-        list.split(|b| b", ".contains(b))
-            .filter(|e| !e.is_empty())
-            .any(|entry| {
-                let entry = entry.strip_prefix(b"[").unwrap_or(entry);
-                let entry = entry.strip_suffix(b"]").unwrap_or(entry);
-                let entry = entry.strip_prefix(b".").unwrap_or(entry);
-                let host = self.host.as_bytes();
-                let cut = host.len().saturating_sub(entry.len());
-                entry == b"*"
-                    || host[cut..].eq_ignore_ascii_case(entry)
-                        && (cut == 0 || host[cut - 1] == b'.')
-            })
+        let host = self.host.as_bytes();
+        for entry in list.split(|b| b", []".contains(b)) {
+            let entry = entry.strip_prefix(b".").unwrap_or(entry);
+            let cut = host.len().wrapping_sub(entry.len());
+            let tail = host.get(cut..).unwrap_or_default();
+            if entry == b"*"
+                || !entry.is_empty()
+                    && tail.eq_ignore_ascii_case(entry)
+                    && (cut == 0 || host[cut - 1] == b'.')
+            {
+                return true;
+            }
+        }
+        false
     }
-}
-
-/// Of an IPv6 address, with the zone of a link-local one.
-fn is_v6(b: u8) -> bool {
-    b.is_ascii_alphanumeric() || b":.%-_".contains(&b)
 }
 
 #[cfg(test)]
@@ -224,6 +234,7 @@ mod tests {
             ("http://h:+1/", "port"),
             ("http://[::1/", "]"),
             ("http://[]/", "IPv6"),
+            ("http://h:1:2/", "port"),
             ("http://[::1]x/", "port"),
             ("http://h/\"", "percent"),
             ("http://h\\x/", "host"),
