@@ -2,9 +2,11 @@
 
 die() { echo "${0##*/}: $*" >&2; exit 1; }
 
-# What makes the binary small: no unwinding, no panic texts, no Debug output, no relocations.
+# What makes the binary small: no unwinding, no panic texts, no Debug output, no relocations,
+# and on MIPS delay slots filled from beyond the branch too (20 KB less of nops).
 size_flags="-Zunstable-options -Cpanic=immediate-abort -Zlocation-detail=none -Zfmt-debug=none \
- -Crelocation-model=static -Cforce-unwind-tables=no -Ctarget-feature=+crt-static -Clink-self-contained=no"
+ -Crelocation-model=static -Cforce-unwind-tables=no -Ctarget-feature=+crt-static -Clink-self-contained=no \
+ -Cllvm-args=-disable-mips-df-forward-search=false -Cllvm-args=-disable-mips-df-succbb-search=false"
 
 # Installs Debian packages when the machine has apt and we may; otherwise names what is missing.
 need_packages() {
