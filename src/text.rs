@@ -127,18 +127,90 @@ pub fn distance(a: &[u8], b: &[u8]) -> usize {
 /// The entry of `names` nearest to `word`, when it is near enough to be what was meant: at most two edits and less than
 /// half of the word. Of two as near, the one of the same length.
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let mut best: Option<(usize, &str)> = None;
+    let mut near = Near::to(word);
     for name in names {
-        let edits = distance(word.as_bytes(), name.as_bytes());
-        if edits > 2 || edits * 2 >= word.len().max(2) {
-            continue;
-        }
-        let rank = edits * 2 + usize::from(name.len() != word.len());
-        if best.is_none_or(|(b, _)| rank < b) {
-            best = Some((rank, name));
+        near.offer(name);
+    }
+    near.found()
+}
+
+/// [`nearest`] for names that come one by one.
+pub struct Near<'w, 'a> {
+    word: &'w str,
+    rank: usize,
+    name: &'a str,
+}
+
+impl<'w, 'a> Near<'w, 'a> {
+    /// Nothing is near `word` yet.
+    pub fn to(word: &'w str) -> Self {
+        Near {
+            word,
+            rank: usize::MAX,
+            name: "",
         }
     }
-    best.map(|(_, name)| name)
+
+    /// Another name.
+    #[inline(never)]
+    pub fn offer(&mut self, name: &'a str) {
+        let word = self.word;
+        let edits = distance(word.as_bytes(), name.as_bytes());
+        if edits > 2 || edits * 2 >= word.len().max(2) {
+            return;
+        }
+        let rank = edits * 2 + usize::from(name.len() != word.len());
+        if rank < self.rank {
+            (self.rank, self.name) = (rank, name);
+        }
+    }
+
+    /// The nearest of them.
+    pub fn found(&self) -> Option<&'a str> {
+        (self.rank < usize::MAX).then_some(self.name)
+    }
+
+    /// Appends `; did you mean …?` with `quotes` around the nearest; false when none is near.
+    pub fn push(&self, out: &mut Vec<u8>, quotes: [&str; 2]) -> bool {
+        let Some(name) = self.found() else {
+            return false;
+        };
+        let parts = [quotes[0], name, quotes[1]].map(str::as_bytes);
+        push_filled(out, "; did you mean %%%?", &parts);
+        true
+    }
+}
+
+/// `template` with each `%` replaced by the next of `parts`.
+pub fn filled(template: &str, parts: &[&[u8]]) -> Vec<u8> {
+    let mut out = Vec::new();
+    push_filled(&mut out, template, parts);
+    out
+}
+
+/// Appends [`filled`].
+#[inline(never)]
+pub fn push_filled(out: &mut Vec<u8>, template: &str, parts: &[&[u8]]) {
+    let mut parts = parts.iter();
+    for &b in template.as_bytes() {
+        match b {
+            b'%' => out.extend_from_slice(parts.next().copied().unwrap_or_default()),
+            _ => out.push(b),
+        }
+    }
+}
+
+/// Reads a whole number of 32 bits: digits and nothing else.
+pub fn whole(text: &[u8]) -> Option<u32> {
+    let mut n = 0u32;
+    for b in text {
+        let digit = u32::from(b.wrapping_sub(b'0'));
+        if digit > 9 {
+            return None;
+        }
+        n = n.checked_mul(10)?.checked_add(digit)?;
+    }
+    (!text.is_empty()).then_some(n)
 }
 
 #[cfg(test)]
@@ -180,6 +252,23 @@ mod tests {
         assert_eq!(nearest("--modle", ["--mode", "--model"]), Some("--model"));
         assert_eq!(nearest("x", ["y"]), None);
         assert_eq!(distance(b"kitten", b"sitting"), 3);
+    }
+
+    #[test]
+    fn templates_and_numbers() {
+        assert_eq!(filled("a % b %%", &[b"1", b"%"]), b"a 1 b %");
+        let table: &[(&[u8], Option<u32>)] = &[
+            (b"007", Some(7)),
+            (b"4294967295", Some(u32::MAX)),
+            (b"4294967296", None),
+            (b"", None),
+            (b"+1", None),
+            (b"1 ", None),
+            (b":", None),
+        ];
+        for (text, n) in table {
+            assert_eq!(whole(text), *n);
+        }
     }
 
     #[test]

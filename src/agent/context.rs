@@ -48,7 +48,7 @@ pub fn system(cwd: &[u8], home: Option<&[u8]>) -> System {
     if let Some(path) = local_file(cwd) {
         found.push(path);
     }
-    if let Some(path) = home.and_then(|home| first_in(home)) {
+    if let Some(path) = home.and_then(first_in) {
         found.push(path);
     }
     let mut left = INSTRUCTIONS_LIMIT;

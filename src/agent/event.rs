@@ -64,6 +64,8 @@ pub enum Event<'a> {
     RoundInfo(Usage),
     /// Something the user should know; the turn goes on.
     Warning(&'a str),
+    /// What `--show-tools-json` shows: always for standard error.
+    Debug(&'a [u8]),
     /// The turn failed.
     Error {
         /// The failure's class.

@@ -76,8 +76,8 @@ fn signature(name: &str, arguments: &[u8]) -> u64 {
     fnv64(&[name.as_bytes(), b"\0", &w.out])
 }
 
-// The tokenizer caps the nesting at 512, so the recursion is bounded.
-fn canonical(value: Value, w: &mut Writer) {
+/// Writes `value` with the keys of every object sorted. The tokenizer caps the nesting at 512, so the recursion is bounded.
+pub fn canonical(value: Value, w: &mut Writer) {
     match value.kind() {
         Kind::Object => {
             let mut entries: Vec<(Vec<u8>, Value)> =

@@ -3,10 +3,10 @@
 
 use super::compact;
 use super::event::{Decision, Done, Ending, Event, Front, Question};
-use super::loopdetect::{LoopDetect, Pattern, Verdict};
+use super::loopdetect::{LoopDetect, Pattern, Verdict, canonical};
 use super::mode::Mode;
 use super::{Agent, context};
-use crate::json::{self, Value};
+use crate::json::{self, Value, Writer};
 use crate::policy::danger;
 use crate::policy::permission::{self, Verdict as Permission};
 use crate::provider::messages::Message;
@@ -109,6 +109,9 @@ impl Agent {
                 }
             };
             self.count(&reply, front);
+            if self.show_tools {
+                front.event(&Event::Debug(&decoded(&reply)));
+            }
             if !reply.calls.is_empty() || !reply.content.is_empty() {
                 self.session.set_origin(&self.client.origin_name());
                 self.session.push_reply(&reply);
@@ -273,13 +276,15 @@ impl Agent {
         }
         Called::Done(match tool.run {
             Some(run) => {
+                let mut env_remove: Vec<&[u8]> = vec![b"OPENAI_API_KEY", b"ANTHROPIC_API_KEY"];
+                env_remove.extend(self.config.env_remove.iter().map(|n| n.as_bytes()));
                 let mut ctx = Ctx {
                     cwd: &self.cwd,
                     output_limit: self.config.tool_output_limit,
                     scratch: &self.scratch,
                     bash_timeout: self.config.bash_timeout,
                     seen: &mut self.seen,
-                    env_remove: &[b"OPENAI_API_KEY", b"ANTHROPIC_API_KEY"],
+                    env_remove: &env_remove,
                     watch: front.watch(),
                 };
                 run(&mut ctx, &args)
@@ -388,9 +393,7 @@ impl Agent {
         }
         match self.request(front) {
             Err(failure) if failure.class == Class::Context => {
-                if !self.auto_compact(front) {
-                    return Err(failure);
-                }
+                self.auto_compact(front);
                 self.request(front)
             }
             other => other,
@@ -465,6 +468,35 @@ impl Agent {
             && !named(&self.denied_tools)
             && (self.mode != Mode::Plan || tool.run.is_some())
     }
+}
+
+/// A reply's calls for `--show-tools-json`: keys sorted, indented by two, then one compact line for each call.
+fn decoded(reply: &Reply) -> Vec<u8> {
+    let mut out = format!(
+        "--- {} tool calls, {} bytes of reasoning\n",
+        reply.calls.len(),
+        reply.reasoning.len()
+    )
+    .into_bytes();
+    let mut compact = Vec::new();
+    for call in &reply.calls {
+        let mut w = Writer::new();
+        match json::parse(&call.arguments) {
+            Ok(value) => canonical(value, &mut w),
+            Err(_) => w.out.extend_from_slice(&call.arguments),
+        }
+        for (to, text) in [
+            (&mut out, json::write::indented(&w.out)),
+            (&mut compact, w.out),
+        ] {
+            to.extend_from_slice(call.name.as_bytes());
+            to.push(b' ');
+            to.extend_from_slice(&text);
+            to.push(b'\n');
+        }
+    }
+    out.extend_from_slice(&compact);
+    out
 }
 
 /// Why a cancelled turn was cancelled.

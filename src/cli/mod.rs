@@ -10,36 +10,26 @@ pub mod words;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use crate::text::nearest;
-use flags::{CONFLICTS, Effect, FLAGS, Flag, TASKS, by_letter, by_name};
-pub use help::{markdown_table, markdown_words};
+use crate::text::{Near, filled, push_dec, push_filled, push_utf8_lossy, whole};
+pub use flags::Opt;
+use flags::{CONFLICTS, Flag, LIMITS, flags, name_of};
 use words::{Verb, WORDS, Word};
 
 /// What the command line asks for.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 pub enum Command {
-    /// Run this prompt; without one a conversation, or stdin is the prompt (see [`Args::prompt_from_stdin`]).
-    Prompt(Option<String>),
+    /// Run this prompt, valid UTF-8; without one a conversation, or stdin is the prompt (see
+    /// [`Args::prompt_from_stdin`]).
+    Prompt(Option<Vec<u8>>),
     /// A reserved word.
     Reserved(Reserved),
-    /// `--init`
-    Init,
-    /// `--list-sessions`
-    ListSessions,
-    /// `--list-models`
-    ListModels,
-    /// `--prune-sessions`: older than so many days.
-    PruneSessions(u64),
-    /// `--help`: print [`help::help`].
-    Help,
-    /// `--version`: print [`help::version`].
-    Version,
-    /// `--help-markdown`: print [`markdown_table`] and [`markdown_words`].
-    HelpMarkdown,
+    /// An option that is a task of its own: `--init`, `--list-sessions`, `--prune-sessions`, `--list-models`, `--help`
+    /// or `--version`.
+    Task(Opt),
 }
 
 /// A reserved word with its verb; what it needs is there, the number of arguments is right.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 pub struct Reserved {
     /// The word.
     pub word: &'static str,
@@ -71,416 +61,371 @@ impl Default for Command {
 }
 
 /// The command line, read and checked. It holds the API key, so it is never printed.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Args {
     /// What to do.
     pub command: Command,
     /// The only prompt was `-`: read it from stdin, even from a terminal.
     pub prompt_from_stdin: bool,
-    /// `-m`
-    pub model: Option<String>,
-    /// `--base-url`
-    pub base_url: Option<String>,
-    /// `--api-key`
-    pub api_key: Option<String>,
-    /// `--api-key-file`
-    pub api_key_file: Option<Vec<u8>>,
-    /// `--profile`
-    pub profile: Option<String>,
-    /// `-c`
-    pub resume_last: bool,
-    /// `-r`, without a trailing `.json`
-    pub resume: Option<String>,
-    /// `--no-session`, also set by `--subagent`
-    pub no_session: bool,
-    /// `--list-sessions`; see [`Args::command`]
-    pub list_sessions: bool,
-    /// `--prune-sessions`; see [`Args::command`]
-    pub prune_sessions: Option<u64>,
-    /// `-f`, in order
-    pub files: Vec<Vec<u8>>,
-    /// `-o`
-    pub output: Option<Vec<u8>>,
-    /// `-x`
-    pub extract: bool,
-    /// `-q`, also set by `--subagent`
-    pub quiet: bool,
-    /// `--json`
-    pub json: bool,
-    /// `--repl`
-    pub repl: bool,
-    /// `--no-color`; the environment's wish is in [`crate::config::Config::color`]
-    pub no_color: bool,
-    /// `-y`
-    pub yes: bool,
-    /// `--mode`
-    pub mode: Option<String>,
-    /// `--plan`
-    pub plan: bool,
-    /// `--tools`; empty means all
-    pub tools: Vec<String>,
-    /// `--deny`; stands above `-y`
-    pub deny: Vec<String>,
-    /// `--trust`
-    pub trust: bool,
-    /// `--subagent`: whatever would ask is refused.
-    pub subagent: bool,
-    /// `--max-steps`
-    pub max_steps: Option<u64>,
-    /// `--timeout`: seconds for the whole run
-    pub timeout: Option<u64>,
-    /// `--init`; see [`Args::command`]
-    pub init: bool,
-    /// `--config`
-    pub config: Option<Vec<u8>>,
-    /// `--list-models`; see [`Args::command`]
-    pub list_models: bool,
-    /// `-h`; see [`Args::command`]
-    pub help: bool,
-    /// `-V`; see [`Args::command`]
-    pub version: bool,
-    /// `--show-tools-json`
-    pub show_tools_json: bool,
-    /// `--record`
-    pub record: Option<Vec<u8>>,
-    /// `--replay`
-    pub replay: Option<Vec<u8>>,
-    /// `--help-markdown`; see [`Args::command`]
-    pub help_markdown: bool,
+    /// The options in the order given, with their values; empty for a switch.
+    given: Vec<(u8, Vec<u8>)>,
+}
+
+impl Args {
+    /// Whether the option was given. `--subagent` gives `--quiet` and `--no-session` too.
+    pub fn has(&self, option: Opt) -> bool {
+        self.bytes(option).is_some()
+    }
+
+    /// Gives a switch.
+    pub fn set(&mut self, option: Opt) {
+        self.given.push((option as u8, Vec::new()));
+    }
+
+    /// The last value of an option.
+    #[inline(never)]
+    pub fn bytes(&self, option: Opt) -> Option<&[u8]> {
+        self.each(option).last()
+    }
+
+    /// The last value of an option that is text; a session's id is without `.json`.
+    pub fn text(&self, option: Opt) -> Option<&str> {
+        std::str::from_utf8(self.bytes(option)?).ok()
+    }
+
+    /// The last value of an option that is a number, inside its limits.
+    pub fn number(&self, option: Opt) -> Option<u32> {
+        whole(self.bytes(option)?)
+    }
+
+    /// Every value of an option, in order.
+    pub fn each(&self, option: Opt) -> impl Iterator<Item = &[u8]> {
+        let given = self.given.iter();
+        given.filter_map(move |(id, value)| (*id == option as u8).then_some(&value[..]))
+    }
+
+    /// The words between commas in all values of an option; empty when it was not given.
+    pub fn list(&self, option: Opt) -> Vec<String> {
+        let mut list = Vec::new();
+        for value in self.each(option) {
+            for word in value.split(|&b| b == b',').map(<[u8]>::trim_ascii) {
+                if let (false, Ok(word)) = (word.is_empty(), std::str::from_utf8(word)) {
+                    list.push(word.to_owned());
+                }
+            }
+        }
+        list
+    }
 }
 
 /// Reads the arguments behind the program's name. `--help` and `--version` win over whatever follows them.
 ///
 /// # Errors
 /// A usage error as text for the user, without the program's name; the exit status is 2.
-pub fn parse(argv: Vec<OsString>) -> Result<Args, String> {
-    let mut parser = lexopt::Parser::from_args(argv);
-    let mut args = Args::default();
-    let mut words: Vec<Vec<u8>> = Vec::new();
-    let mut reserved: Option<(&'static Word, Option<&'static Verb>)> = None;
-    let mut options = Vec::new();
-    loop {
-        if let Some(mut raw) = parser.try_raw_args() {
-            if raw.peek() == Some(OsStr::new("--")) {
-                raw.next();
-                words.extend(raw.map(OsString::into_vec));
-                break;
+pub fn parse(argv: Vec<OsString>) -> Result<Args, Vec<u8>> {
+    let mut line = Line {
+        parser: lexopt::Parser::from_args(argv),
+        args: Args::default(),
+        words: Vec::new(),
+        options: Vec::new(),
+    };
+    // One owner of it all, so that no way out of the reader has to drop it.
+    line.read()?;
+    Ok(line.args)
+}
+
+/// A command line being read.
+struct Line {
+    parser: lexopt::Parser,
+    args: Args,
+    words: Vec<Vec<u8>>,
+    options: Vec<(&'static str, Vec<u8>)>,
+}
+
+impl Line {
+    fn read(&mut self) -> Result<(), Vec<u8>> {
+        let Line {
+            parser,
+            args,
+            words,
+            options,
+        } = self;
+        let mut word: Option<&'static Word> = None;
+        loop {
+            if let Some(mut raw) = parser.try_raw_args() {
+                match raw.peek().map(OsStr::as_bytes) {
+                    Some(b"--") => {
+                        raw.next();
+                        words.extend(raw.map(OsString::into_vec));
+                        break;
+                    }
+                    Some(arg) => refuse_single_dash(arg)?,
+                    None => {}
+                }
             }
-            if let Some(arg) = raw.peek() {
-                refuse_single_dash(arg.as_bytes())?;
-            }
-        }
-        let found = match parser.next() {
-            Err(e) => return Err(lexopt_error(e)),
-            Ok(None) => break,
-            Ok(Some(lexopt::Arg::Value(value))) => {
-                take_word(&mut words, &mut reserved, value.into_vec())?;
-                continue;
-            }
-            Ok(Some(lexopt::Arg::Short(letter))) => {
-                by_letter(letter).ok_or_else(|| unknown_letter(letter))
-            }
-            Ok(Some(lexopt::Arg::Long(name))) => {
-                let verb = reserved.and_then(|(word, verb)| verb.or(word.verbs.first()));
-                if let Some(&(option, takes_value)) =
-                    verb.and_then(|v| v.options.iter().find(|o| o.0 == name))
-                {
-                    let value = if takes_value {
-                        value_of(&mut parser, &["--", option].concat(), "value")?
-                    } else {
-                        OsString::new()
-                    };
-                    options.push((option, value.into_vec()));
+            let flag = match parser.next() {
+                Ok(None) => break,
+                Ok(Some(lexopt::Arg::Value(value))) => {
+                    words.push(value.into_vec());
+                    match words.len() {
+                        1 => word = WORDS.iter().find(|w| w.name.as_bytes() == words[0]),
+                        2 if let Some(word) = word => drop(verb_of(word, words)?),
+                        _ => {}
+                    }
                     continue;
                 }
-                by_name(name).ok_or_else(|| unknown_name(name, verb))
+                Ok(Some(lexopt::Arg::Short(letter))) => {
+                    let found = flags().find(|f| f.short != b' ' && char::from(f.short) == letter);
+                    found.ok_or_else(|| unknown_letter(letter))?
+                }
+                Ok(Some(lexopt::Arg::Long(name))) => {
+                    let own = match word {
+                        Some(word) => verb_of(word, words)?.options,
+                        None => &[],
+                    };
+                    if let Some(&(option, takes_value)) = own.iter().find(|o| o.0 == name) {
+                        let value = if takes_value {
+                            value_of(parser, option, "value")?
+                        } else {
+                            Vec::new()
+                        };
+                        options.push((option, value));
+                        continue;
+                    }
+                    let found = flags().find(|f| f.long == name);
+                    found.ok_or_else(|| unknown_name(name, own))?
+                }
+                Err(lexopt::Error::UnexpectedValue { option, .. }) => {
+                    return Err(filled("% takes no value", &[option.as_bytes()]));
+                }
+                // The parser is asked for nothing that ends in another error.
+                Err(_) => return Err(b"an argument can't be read".into()),
+            };
+            let mut value = Vec::new();
+            if !flag.value.is_empty() {
+                value = value_of(parser, flag.long, flag.value)?;
+                check_value(&flag, &mut value)?;
+            }
+            args.given.push((flag.id, value));
+            for task in [Opt::Help, Opt::Version] {
+                if flag.id == task as u8 {
+                    args.command = Command::Task(task);
+                    return Ok(());
+                }
+            }
+        }
+        for (a, b) in CONFLICTS {
+            if args.has(a) && args.has(b) {
+                let names = [name_of(a).as_bytes(), name_of(b).as_bytes()];
+                return Err(filled("--% and --% exclude each other", &names));
+            }
+        }
+        let tasks = [
+            Opt::Init,
+            Opt::ListSessions,
+            Opt::PruneSessions,
+            Opt::ListModels,
+        ];
+        args.command = match (tasks.into_iter().find(|t| args.has(*t)), word) {
+            (Some(task), _) if words.is_empty() => Command::Task(task),
+            (Some(task), _) => {
+                let name = name_of(task).as_bytes();
+                return Err(filled("--% takes no prompt and no command", &[name]));
+            }
+            (None, Some(word)) => command(word, words, options)?,
+            (None, None) => {
+                args.prompt_from_stdin = matches!(&words[..], [word] if word == b"-");
+                prompt(words)?
             }
         };
-        apply(&mut args, found?, &mut parser)?;
-        if args.help || args.version || args.help_markdown {
-            args.command = match (args.help, args.version) {
-                (true, _) => Command::Help,
-                (_, true) => Command::Version,
-                _ => Command::HelpMarkdown,
-            };
-            return Ok(args);
+        if args.has(Opt::Subagent) {
+            args.set(Opt::Quiet);
+            args.set(Opt::NoSession);
         }
+        Ok(())
     }
-    check_conflicts(&mut args)?;
-    let task = TASKS
-        .iter()
-        .filter_map(|name| by_name(name))
-        .find(|f| f.is_set(&mut args));
-    args.command = match (task, reserved) {
-        (Some(flag), _) if !words.is_empty() => {
-            return Err(["--", flag.long, " takes no prompt and no command"].concat());
-        }
-        (Some(_), _) if args.init => Command::Init,
-        (Some(_), _) if args.list_sessions => Command::ListSessions,
-        (Some(_), _) if args.list_models => Command::ListModels,
-        (Some(_), _) => Command::PruneSessions(args.prune_sessions.unwrap_or(0)),
-        (None, Some((word, verb))) => Command::Reserved(command(word, verb, words, options)?),
-        (None, None) => Command::Prompt(prompt(&mut args, &words)?),
-    };
-    if args.subagent {
-        args.quiet = true;
-        args.no_session = true;
+}
+
+/// What the value of an option must be.
+fn check_value(flag: &Flag, value: &mut Vec<u8>) -> Result<(), Vec<u8>> {
+    let long = flag.long.as_bytes();
+    let is_path = matches!(flag.value, "PATH" | "FILE");
+    if value.is_empty() || !is_path && value.trim_ascii().is_empty() {
+        let parts = [long, flag.value.as_bytes()];
+        return Err(filled("--% needs a %, not nothing", &parts));
     }
-    if let Some(id) = &mut args.resume
-        && let Some(stem) = id.strip_suffix(".json")
+    if !is_path && std::str::from_utf8(value).is_err() {
+        return Err(filled("the value of --% is not UTF-8", &[long]));
+    }
+    if let Some(&(_, min, max)) = LIMITS.iter().find(|l| l.0 as u8 == flag.id)
+        && !whole(value).is_some_and(|n| (min..=max).contains(&n))
     {
-        *id = stem.to_owned();
+        let mut text = filled("--% must be ", &[long]);
+        push_range(&mut text, min, max);
+        push_filled(&mut text, ", not \"%\"", &[value]);
+        return Err(text);
     }
-    Ok(args)
-}
-
-/// Takes one positional argument; the first decides whether this is a command, the second whether its verb exists.
-fn take_word(
-    words: &mut Vec<Vec<u8>>,
-    reserved: &mut Option<(&'static Word, Option<&'static Verb>)>,
-    value: Vec<u8>,
-) -> Result<(), String> {
-    if words.is_empty() {
-        let word = WORDS.iter().find(|w| w.name.as_bytes() == value);
-        *reserved = word.map(|w| (w, w.verbs.first().filter(|v| v.name.is_empty())));
-    } else if let Some((word, verb @ None)) = reserved {
-        *verb = word.verbs.iter().find(|v| v.name.as_bytes() == value);
-        if verb.is_none() {
-            return Err(unknown_verb(word, &value));
-        }
-    }
-    words.push(value);
-    Ok(())
-}
-
-fn apply(args: &mut Args, flag: &Flag, parser: &mut lexopt::Parser) -> Result<(), String> {
-    let mut value = || value_of(parser, &["--", flag.long].concat(), flag.value);
-    match flag.effect {
-        Effect::Switch(field) => *field(args) = true,
-        Effect::Text(field) => *field(args) = Some(text(flag, value()?)?),
-        Effect::Path(field) => *field(args) = Some(path(flag, value()?)?),
-        Effect::Paths(field) => field(args).push(path(flag, value()?)?),
-        Effect::List(field) => {
-            let list = text(flag, value()?)?;
-            let names = list.split(',').map(str::trim).filter(|s| !s.is_empty());
-            field(args).extend(names.map(str::to_owned));
-        }
-        Effect::Number(field, min, max) => {
-            let text = text(flag, value()?)?;
-            let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-            let number = text.parse::<u64>().ok();
-            let Some(n) = number.filter(|n| digits && (min..=max).contains(n)) else {
-                return Err(format!(
-                    "--{} must be a whole number from {min} to {max}, not \"{text}\"",
-                    flag.long
-                ));
-            };
-            *field(args) = Some(n);
-        }
+    if flag.id == Opt::Resume as u8 && value.ends_with(b".json") {
+        value.truncate(value.len() - 5);
     }
     Ok(())
 }
 
-/// The value of `option`. One in an argument of its own that is an option we know, or `--`, is taken for a forgotten
+/// Appends `a whole number from MIN to MAX`.
+pub fn push_range(out: &mut Vec<u8>, min: u32, max: u32) {
+    out.extend_from_slice(b"a whole number from ");
+    push_dec(out, u64::from(min));
+    out.extend_from_slice(b" to ");
+    push_dec(out, u64::from(max));
+}
+
+/// The value of `--option`. One in an argument of its own that is an option we know, or `--`, is taken for a forgotten
 /// value; `--option=--value` still says it.
-fn value_of(parser: &mut lexopt::Parser, option: &str, what: &str) -> Result<OsString, String> {
+fn value_of(parser: &mut lexopt::Parser, option: &str, what: &str) -> Result<Vec<u8>, Vec<u8>> {
     if let Some(value) = parser.optional_value() {
-        return Ok(value);
+        return Ok(value.into_vec());
     }
-    let missing = [option, " needs a ", what].concat();
     let next = parser.try_raw_args().and_then(|mut raw| raw.next());
+    let mut error = filled("--% needs a %", &[option.as_bytes(), what.as_bytes()]);
     let Some(next) = next else {
-        return Err(missing);
+        return Err(error);
     };
-    if let Some(name) = next.as_bytes().strip_prefix(b"--") {
-        let known = FLAGS.iter().any(|f| {
-            name.strip_prefix(f.long.as_bytes())
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"="))
-        });
-        if known || name.is_empty() {
-            return Err([
-                &missing,
-                ", found ",
-                &next.to_string_lossy(),
-                "; if you mean that, write ",
-                option,
-                "=",
-                &next.to_string_lossy(),
-            ]
-            .concat());
+    let next = next.into_vec();
+    if let Some(name) = next.strip_prefix(b"--") {
+        let name = name.split(|&b| b == b'=').next().unwrap_or(name);
+        if name.is_empty() || flags().any(|f| f.long.as_bytes() == name) {
+            let parts = [&next, option.as_bytes(), &next];
+            push_filled(
+                &mut error,
+                ", found %; if you mean that, write --%=%",
+                &parts,
+            );
+            return Err(error);
         }
     }
     Ok(next)
 }
 
-fn text(flag: &Flag, value: OsString) -> Result<String, String> {
-    match value.into_string() {
-        Ok(text) if text.trim().is_empty() => {
-            Err(["--", flag.long, " needs a ", flag.value, ", not nothing"].concat())
-        }
-        Ok(text) => Ok(text),
-        Err(_) => Err(["the value of --", flag.long, " is not UTF-8"].concat()),
-    }
-}
-
-fn path(flag: &Flag, value: OsString) -> Result<Vec<u8>, String> {
-    if value.is_empty() {
-        return Err(["--", flag.long, " needs a ", flag.value, ", not nothing"].concat());
-    }
-    Ok(value.into_vec())
-}
-
 /// The prompt, a space between its words. One that is there and empty is an error: in a script it is a variable that
 /// was never set, and a conversation is not what the script wants.
-fn prompt(args: &mut Args, words: &[Vec<u8>]) -> Result<Option<String>, String> {
-    if words.is_empty() {
-        return Ok(None);
+fn prompt(words: &[Vec<u8>]) -> Result<Command, Vec<u8>> {
+    if words.is_empty() || matches!(words, [word] if word == b"-") {
+        return Ok(Command::Prompt(None));
     }
-    if let [word] = words
-        && word == b"-"
-    {
-        args.prompt_from_stdin = true;
-        return Ok(None);
+    let mut out = Vec::new();
+    for word in words {
+        push_utf8_lossy(&mut out, word);
+        out.push(b' ');
     }
-    let joined = words.join(&b' ');
-    if joined.trim_ascii().is_empty() {
-        return Err("the prompt is empty".into());
+    out.pop();
+    if out.trim_ascii().is_empty() {
+        return Err(b"the prompt is empty".into());
     }
-    let mut out = Vec::with_capacity(joined.len());
-    crate::text::push_utf8_lossy(&mut out, &joined);
-    Ok(Some(String::from_utf8(out).unwrap_or_default()))
+    Ok(Command::Prompt(Some(out)))
 }
 
 fn command(
     word: &'static Word,
-    verb: Option<&'static Verb>,
-    mut words: Vec<Vec<u8>>,
-    options: Vec<(&'static str, Vec<u8>)>,
-) -> Result<Reserved, String> {
-    // Behind `--` the verb has not been looked for.
-    let verb = match (verb, words.get(1)) {
-        (Some(verb), _) => Some(verb),
-        (None, Some(name)) => Some(
-            word.verbs
-                .iter()
-                .find(|v| v.name.as_bytes() == *name)
-                .ok_or_else(|| unknown_verb(word, name))?,
-        ),
-        (None, None) => word.verbs.first(),
-    };
-    let Some(verb) = verb else {
-        return Err(unknown_verb(word, b""));
-    };
+    words: &mut Vec<Vec<u8>>,
+    options: &mut Vec<(&'static str, Vec<u8>)>,
+) -> Result<Command, Vec<u8>> {
+    let verb = verb_of(word, words)?;
     let skip = if verb.name.is_empty() { 1 } else { 2 };
-    let rest = words.split_off(skip.min(words.len()));
-    if rest.len() < verb.min || rest.len() > verb.max {
-        let mut text = ["usage: cluade ", &help::usage_of(word, verb)].concat();
-        if !rest.is_empty() {
+    words.drain(..skip.min(words.len()));
+    let count = words.len();
+    if count < usize::from(verb.min) || count > usize::from(verb.max) && verb.max < u8::MAX {
+        let mut text = filled("usage: cluade %", &[word.name.as_bytes()]);
+        for part in [verb.name, verb.usage] {
+            if !part.is_empty() {
+                push_filled(&mut text, " %", &[part.as_bytes()]);
+            }
+        }
+        if count > 0 {
             quote_hint(&mut text, word);
         }
         return Err(text);
     }
-    Ok(Reserved {
+    Ok(Command::Reserved(Reserved {
         word: word.name,
         verb: verb.name,
-        rest,
-        options,
-    })
+        rest: std::mem::take(words),
+        options: std::mem::take(options),
+    }))
 }
 
-fn check_conflicts(args: &mut Args) -> Result<(), String> {
-    let mut set = |name: &str| by_name(name).is_some_and(|f| f.is_set(args));
-    let mut clash = CONFLICTS.iter().copied().find(|(a, b)| set(a) && set(b));
-    for (i, a) in TASKS.iter().enumerate() {
-        for b in &TASKS[..i] {
-            if set(a) && set(b) {
-                clash = Some((a, b));
-            }
+/// The verb behind `word`, the first of `words`; the word's first one when there is none.
+fn verb_of(word: &'static Word, words: &[Vec<u8>]) -> Result<&'static Verb, Vec<u8>> {
+    let name = words.get(1).map_or(&b""[..], |w| w);
+    for verb in word.verbs {
+        if verb.name.is_empty() || words.len() < 2 || verb.name.as_bytes() == name {
+            return Ok(verb);
         }
     }
-    match clash {
-        Some((a, b)) => Err(["--", a, " and --", b, " exclude each other"].concat()),
-        None => Ok(()),
+    let given = String::from_utf8_lossy(name);
+    let mut near = Near::to(&given);
+    word.verbs.iter().for_each(|v| near.offer(v.name));
+    let parts = [word.name.as_bytes(), given.as_bytes()];
+    let mut text = filled("% has no verb \"%\"", &parts);
+    if !near.push(&mut text, ["\""; 2]) {
+        text.extend_from_slice(b"; it has: ");
+        help::push_verbs(&mut text, word);
     }
+    quote_hint(&mut text, word);
+    Err(text)
 }
 
-fn unknown_name(name: &str, verb: Option<&Verb>) -> String {
-    let own = verb.map_or(&[][..], |v| v.options).iter().map(|o| o.0);
-    let shown = FLAGS.iter().filter(|f| !f.help.is_empty()).map(|f| f.long);
-    unknown(
-        &["--", name].concat(),
-        nearest(name, own.chain(shown)).map(|n| ["--", n].concat()),
-    )
+fn quote_hint(text: &mut Vec<u8>, word: &Word) {
+    push_filled(
+        text,
+        "\nIf it is a prompt, put it in quotes: cluade \"% ...\"",
+        &[word.name.as_bytes()],
+    );
 }
 
-fn unknown_letter(letter: char) -> String {
-    let near = FLAGS
-        .iter()
-        .find(|f| f.short.eq_ignore_ascii_case(&letter) && letter != ' ');
-    let mut option = String::from("-");
-    option.push(letter);
-    unknown(&option, near.map(|f| String::from_iter(['-', f.short])))
+fn unknown_name(name: &str, own: &[(&'static str, bool)]) -> Vec<u8> {
+    let mut near = Near::to(name);
+    own.iter().for_each(|o| near.offer(o.0));
+    flags().for_each(|f| near.offer(f.long));
+    unknown("--", name, near.found())
 }
 
-fn unknown(option: &str, near: Option<String>) -> String {
-    match near {
-        Some(near) => ["unknown option ", option, "; did you mean ", &near, "?"].concat(),
-        None => [
-            "unknown option ",
-            option,
-            " (--help lists them; a prompt that holds it goes in quotes or after --)",
-        ]
-        .concat(),
+fn unknown_letter(letter: char) -> Vec<u8> {
+    let mut near = None;
+    for flag in flags() {
+        if flag.short != b' ' && char::from(flag.short).eq_ignore_ascii_case(&letter) {
+            near = Some([flag.short]);
+        }
     }
+    let near = near.as_ref().and_then(|n| std::str::from_utf8(n).ok());
+    unknown("-", letter.encode_utf8(&mut [0; 4]), near)
+}
+
+fn unknown(dashes: &str, name: &str, near: Option<&str>) -> Vec<u8> {
+    let parts = [dashes, name, dashes, near.unwrap_or("")].map(str::as_bytes);
+    let template = match near {
+        Some(_) => "unknown option %%; did you mean %%?",
+        None => {
+            "unknown option %% (--help lists them; a prompt that holds it goes in quotes or after --)"
+        }
+    };
+    filled(template, &parts)
 }
 
 /// `-model x` would be read as `-m odel`: the name of a long option behind one dash is a slip, not a bundle.
-fn refuse_single_dash(arg: &[u8]) -> Result<(), String> {
-    if arg.len() > 2
-        && let Some(rest) = arg.strip_prefix(b"-")
+fn refuse_single_dash(arg: &[u8]) -> Result<(), Vec<u8>> {
+    if let [b'-', rest @ ..] = arg
+        && rest.len() > 1
     {
         let name = rest.split(|&b| b == b'=').next().unwrap_or(rest);
-        if let Some(flag) = FLAGS.iter().find(|f| f.long.as_bytes() == name) {
-            return Err(unknown(
-                &["-", flag.long].concat(),
-                Some(["--", flag.long].concat()),
+        if let Some(flag) = flags().find(|f| f.long.as_bytes() == name) {
+            let name = flag.long.as_bytes();
+            return Err(filled(
+                "unknown option -%; did you mean --%?",
+                &[name, name],
             ));
         }
     }
     Ok(())
-}
-
-fn unknown_verb(word: &Word, given: &[u8]) -> String {
-    let given = String::from_utf8_lossy(given);
-    let mut text = [word.name, " has no verb \"", &given, "\""].concat();
-    match nearest(&given, word.verbs.iter().map(|v| v.name)) {
-        Some(near) => text.push_str(&["; did you mean \"", near, "\"?"].concat()),
-        None => {
-            text.push_str("; it has: ");
-            help::push_verbs(&mut text, word);
-        }
-    }
-    quote_hint(&mut text, word);
-    text
-}
-
-fn quote_hint(text: &mut String, word: &Word) {
-    text.push_str(
-        &[
-            "\nIf it is a prompt, put it in quotes: cluade \"",
-            word.name,
-            " ...\"",
-        ]
-        .concat(),
-    );
-}
-
-fn lexopt_error(error: lexopt::Error) -> String {
-    match error {
-        lexopt::Error::UnexpectedValue { option, .. } => [&option, " takes no value"].concat(),
-        // The parser is asked for nothing that ends in another one.
-        _ => "an argument can't be read".into(),
-    }
 }
 
 #[cfg(test)]

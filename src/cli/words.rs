@@ -7,9 +7,9 @@ pub struct Verb {
     /// Its arguments in the help.
     pub usage: &'static str,
     /// Fewest arguments.
-    pub min: usize,
-    /// Most arguments.
-    pub max: usize,
+    pub min: u8,
+    /// Most arguments; 255 is any number.
+    pub max: u8,
     /// Its own options, and whether they take a value.
     pub options: &'static [(&'static str, bool)],
 }
@@ -24,17 +24,17 @@ pub struct Word {
     pub help: &'static str,
 }
 
-const ANY: usize = usize::MAX;
+const ANY: u8 = u8::MAX;
 
-const fn verb(name: &'static str, usage: &'static str, min: usize, max: usize) -> Verb {
+const fn verb(name: &'static str, usage: &'static str, min: u8, max: u8) -> Verb {
     with_options(name, usage, min, max, &[])
 }
 
 const fn with_options(
     name: &'static str,
     usage: &'static str,
-    min: usize,
-    max: usize,
+    min: u8,
+    max: u8,
     options: &'static [(&'static str, bool)],
 ) -> Verb {
     Verb {

@@ -6,6 +6,7 @@ pub mod load;
 
 use crate::provider::transport::url::Url;
 use crate::sys::fs;
+use crate::text::{filled, whole};
 use crate::tools::Level;
 pub use load::{Loaded, load};
 
@@ -121,14 +122,14 @@ pub struct Config {
     pub rules_all: bool,
     /// Short names for models.
     pub models: Vec<(String, String)>,
-    /// Where sessions are kept instead of `sessions/` in the home directory.
-    pub session_dir: Option<String>,
-    /// Where typed lines are kept between runs; `None` keeps them in memory.
-    pub history_file: Option<String>,
-    /// Largest file a checkpoint copies, in bytes; `None` depends on the storage.
-    pub checkpoint_max: Option<u64>,
-    /// The search engine's URL; `None` means the built-in one.
-    pub search_url: Option<String>,
+    /// Where sessions are kept instead of `sessions/` in the home directory; empty is there.
+    pub session_dir: String,
+    /// Where typed lines are kept between runs; empty keeps them in memory.
+    pub history_file: String,
+    /// Largest file a checkpoint copies, in bytes; [`u64::MAX`] leaves it to the storage.
+    pub checkpoint_max: u64,
+    /// The search engine's URL; empty means the built-in one.
+    pub search_url: String,
     /// Colour is wanted, if the output is a terminal: neither `--no-color` nor `NO_COLOR` nor `TERM=dumb`.
     pub color: bool,
 }
@@ -170,10 +171,10 @@ impl Default for Config {
             subagent_parallel: 2,
             rules_all: false,
             models: Vec::new(),
-            session_dir: None,
-            history_file: None,
-            checkpoint_max: None,
-            search_url: None,
+            session_dir: String::new(),
+            history_file: String::new(),
+            checkpoint_max: u64::MAX,
+            search_url: String::new(),
             color: true,
         }
     }
@@ -201,52 +202,66 @@ impl Config {
 
 /// The three lines to show when there is neither a key nor a local endpoint; `None` when there is one, or a base URL
 /// that is wrong in a way the client names. `home` is the home directory, for the path of the file.
-pub fn missing_key(config: &Config, home: Option<&[u8]>) -> Option<String> {
+pub fn missing_key(config: &Config, home: Option<&[u8]>) -> Option<Vec<u8>> {
     let url = Url::parse(&config.base_url).ok()?;
     if config.has_key() || is_local_host(&url.host) {
         return None;
     }
-    let home = home.unwrap_or(b"~/.cluade");
-    Some(
-        [
-            "no API key for ",
-            &config.base_url,
-            ": export OPENAI_API_KEY=...\n\
-             or put it as \"api_key\" into ",
-            &String::from_utf8_lossy(home),
-            "/config.json (cluade --init writes one)\n\
-             or use a server that needs none: cluade --base-url http://192.168.1.10:11434/v1 -m MODEL\n",
-        ]
-        .concat(),
-    )
+    Some(filled(
+        "no API key for %: export OPENAI_API_KEY=...\n\
+         or put it as \"api_key\" into %/config.json (cluade --init writes one)\n\
+         or use a server that needs none: cluade --base-url http://192.168.1.10:11434/v1 -m MODEL\n",
+        &[config.base_url.as_bytes(), home.unwrap_or(b"~/.cluade")],
+    ))
 }
 
 /// Whether `host` is this device or one on its own network: loopback, private and link-local addresses, carrier-grade
 /// NAT (overlay networks use it), names without a dot or of a local zone.
 pub fn is_local_host(host: &str) -> bool {
-    use std::net::{IpAddr, Ipv4Addr};
-    let v4 = |a: Ipv4Addr| {
-        let [b0, b1, ..] = a.octets();
-        a.is_loopback() || a.is_private() || a.is_link_local() || (b0 == 100 && b1 & 0xC0 == 64)
-    };
-    let bare = host.split('%').next().unwrap_or(host);
-    match bare.parse::<IpAddr>() {
-        Ok(IpAddr::V4(a)) => v4(a),
-        Ok(IpAddr::V6(a)) => {
-            let first = a.segments()[0];
-            a.is_loopback()
-                || first & 0xFE00 == 0xFC00
-                || first & 0xFFC0 == 0xFE80
-                || a.to_ipv4_mapped().is_some_and(v4)
+    let host = host.to_ascii_lowercase();
+    let host = host.as_bytes();
+    if let Some(colon) = memchr::memrchr(b':', host) {
+        let (front, last) = host.split_at(colon + 1);
+        let zeros = |text: &[u8]| text.iter().all(|b| b"0:".contains(b));
+        if last.contains(&b'.') {
+            let mapped = front.strip_suffix(b"ffff:");
+            return mapped.is_some_and(zeros) && v4(last).is_some_and(is_local_v4);
         }
-        Err(_) => {
-            let name = host.trim_end_matches('.').to_ascii_lowercase();
-            let zones = [".localhost", ".local", ".lan", ".internal", ".home.arpa"];
-            let numeric = name.bytes().all(|b| b.is_ascii_digit());
-            !name.is_empty()
-                && (!name.contains('.') && !numeric || zones.iter().any(|z| name.ends_with(z)))
-        }
+        // Unique local fc00::/7, link-local fe80::/10, loopback ::1.
+        return match host.split(|&b| b == b':').next() {
+            Some([b'f', b'c' | b'd', _, _] | [b'f', b'e', b'8'..=b'b', _]) => true,
+            _ => zeros(front) && last.strip_suffix(b"1").is_some_and(zeros),
+        };
     }
+    if let Some(address) = v4(host) {
+        return is_local_v4(address);
+    }
+    let name = host.strip_suffix(b".").unwrap_or(host);
+    let zones = b".localhost .local .lan .internal .home.arpa";
+    let plain = !name.contains(&b'.') && !name.iter().all(u8::is_ascii_digit);
+    plain || zones.split(|&b| b == b' ').any(|z| name.ends_with(z))
+}
+
+/// A dotted address.
+fn v4(text: &[u8]) -> Option<[u8; 4]> {
+    let mut parts = text.split(|&b| b == b'.');
+    let mut out = [0; 4];
+    for octet in &mut out {
+        let part = parts.next()?;
+        // A zero in front is octal to some.
+        if part.len() > 1 && part.first() == Some(&b'0') {
+            return None;
+        }
+        *octet = u8::try_from(whole(part)?).ok()?;
+    }
+    parts.next().is_none().then_some(out)
+}
+
+fn is_local_v4(address: [u8; 4]) -> bool {
+    matches!(
+        address,
+        [10 | 127, ..] | [172, 16..=31, ..] | [192, 168, ..] | [169, 254, ..] | [100, 64..=127, ..]
+    )
 }
 
 /// The file `--init` writes: every key of the specification with its default.
@@ -285,27 +300,27 @@ pub fn make_home(home: &[u8]) -> std::io::Result<()> {
 ///
 /// # Errors
 /// What failed, with the path.
-pub fn init(home: &[u8]) -> Result<Vec<u8>, String> {
+pub fn init(home: &[u8]) -> Result<Vec<u8>, Vec<u8>> {
     let path = fs::join(home, b"config.json");
-    let say = |e: std::io::Error| match e.kind() {
-        std::io::ErrorKind::AlreadyExists => [
-            &String::from_utf8_lossy(&path),
-            " exists and was left as it is",
-        ]
-        .concat(),
-        _ => [&String::from_utf8_lossy(&path), ": ", &fs::os_text(&e)].concat(),
-    };
-    make_home(home).map_err(say)?;
-    let mut file = fs::File::create_new(&path, 0o600).map_err(say)?;
-    if let Err(e) = file
-        .write(DEFAULT_FILE.as_bytes())
-        .and_then(|()| file.sync())
-    {
-        // Ours, and cut short by a full disk: the next --init must find the place free.
-        let _ = fs::remove(&path);
-        return Err(say(e));
+    match write_default(home, &path) {
+        Ok(()) => Ok(path),
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+            Err(filled("% exists and was left as it is", &[&path]))
+        }
+        Err(e) => Err(filled("%: %", &[&path, fs::os_text(&e).as_bytes()])),
     }
-    Ok(path)
+}
+
+fn write_default(home: &[u8], path: &[u8]) -> std::io::Result<()> {
+    make_home(home)?;
+    let mut file = fs::File::create_new(path, 0o600)?;
+    let written = file.write(DEFAULT_FILE.as_bytes());
+    let result = written.and_then(|()| file.sync());
+    if result.is_err() {
+        // Ours, and cut short by a full disk: the next --init must find the place free.
+        let _ = fs::remove(path);
+    }
+    result
 }
 
 #[cfg(test)]

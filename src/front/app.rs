@@ -9,214 +9,376 @@ use super::quiet::{Quiet, note};
 use super::repl;
 use crate::agent::mode::Mode;
 use crate::agent::{Agent, Setup};
-use crate::cli::{self, Args, Command, Reserved};
-use crate::config::{self, Config, Loaded};
+use crate::cli::{self, Args, Command, Opt, Reserved};
+use crate::config::{self, Loaded};
 use crate::provider::client::Client;
 use crate::provider::transport::Transport;
-use crate::session::list::Pruned;
 use crate::session::{Session, Store};
 use crate::sys::{fs, out, signal, tty};
+use crate::text::{filled, push_dec, push_visible, whole};
+use crate::tools::TOOLS;
 use crate::tools::output::Collector;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-/// A run that can't go on: what to say and the exit status.
-struct Exit(i32, String);
+/// A run that can't go on: the exit status. What there is to say has been said.
+struct Exit(i32);
 
-/// A usage or configuration error.
-fn usage(text: impl Into<String>) -> Exit {
-    Exit(2, text.into())
+/// A usage or configuration error: says `template` with its `parts`, see [`filled`].
+#[inline(never)]
+fn usage(template: &str, parts: &[&[u8]]) -> Exit {
+    note("", filled(template, parts).trim_ascii_end());
+    Exit(2)
 }
 
-fn failed(text: impl Into<String>) -> Exit {
-    Exit(1, text.into())
+/// The same for a text made elsewhere.
+fn usage_text(text: Vec<u8>) -> Exit {
+    usage("%", &[&text])
+}
+
+#[inline(never)]
+fn usage_string(text: String) -> Exit {
+    usage_text(text.into_bytes())
+}
+
+/// Any other failure.
+#[inline(never)]
+fn failed(what: &str, text: &str) -> Exit {
+    usage("%%", &[what.as_bytes(), text.as_bytes()]);
+    Exit(1)
 }
 
 /// Runs the program on the arguments behind its name. Returns the exit status.
 pub fn run(argv: Vec<OsString>) -> i32 {
-    let result = cli::parse(argv)
-        .map_err(usage)
-        .and_then(|args| start(&args));
+    let result = match cli::parse(argv) {
+        Ok(mut args) => start(&mut args),
+        Err(text) => Err(usage_text(text)),
+    };
     match result {
-        Ok(status) => status,
-        Err(Exit(status, text)) => {
-            if !text.is_empty() {
-                note("", text.trim_end().as_bytes());
-            }
-            status
-        }
+        Ok(status) | Err(Exit(status)) => status,
     }
 }
 
 /// Prints text the program itself made. A closed output is a quiet end.
-fn print(text: &str) -> Result<i32, Exit> {
-    match out::write_all(out::STDOUT, text.as_bytes()) {
+fn print(text: &[u8]) -> Result<i32, Exit> {
+    match out::write_all(out::STDOUT, text) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(failed(format!("standard output: {e}")))
+            Err(failed("standard output: ", &fs::os_text(&e)))
         }
         _ => Ok(0),
     }
 }
 
-fn start(args: &Args) -> Result<i32, Exit> {
-    match &args.command {
-        Command::Help => return print(&cli::help::help()),
-        Command::Version => return print(&cli::help::version()),
-        Command::HelpMarkdown => {
-            return print(&[cli::markdown_table(), cli::markdown_words()].join("\n"));
-        }
+fn warn(warnings: &[impl AsRef<[u8]>]) {
+    for warning in warnings {
+        note("warning: ", warning.as_ref());
+    }
+}
+
+/// What a run has from its start.
+struct Run<'a> {
+    args: &'a mut Args,
+    cwd: Vec<u8>,
+    scratch: Vec<u8>,
+    loaded: Loaded,
+}
+
+fn start(args: &mut Args) -> Result<i32, Exit> {
+    match args.command {
+        Command::Task(Opt::Help) => return print(&cli::help::help()),
+        Command::Task(Opt::Version) => return print(&cli::help::version()),
         _ => {}
     }
-    if let Some(seconds) = args.timeout {
-        signal::set_time_limit(u32::try_from(seconds).unwrap_or(u32::MAX));
+    if let Some(seconds) = args.number(Opt::Timeout) {
+        signal::set_time_limit(seconds);
     }
-    let cwd = std::env::current_dir().map_err(|e| failed(format!("the working directory: {e}")))?;
-    let cwd = cwd.into_os_string().into_vec();
-    let mut loaded = config::load(args, &cwd, &fs::env).map_err(usage)?;
-    for warning in &loaded.warnings {
-        note("warning: ", warning.as_bytes());
-    }
-    let scratch = scratch();
-    let mut store = Store::new(
-        loaded.home.as_deref(),
-        loaded.config.session_dir.as_deref(),
-        &scratch,
-    );
-    match &args.command {
-        Command::Init => {
-            let home = loaded
-                .home
-                .as_deref()
-                .ok_or_else(|| usage("no home directory: set HOME or CLUADE_HOME"))?;
-            let path = config::init(home).map_err(failed)?;
-            return print(&format!("wrote {}\n", String::from_utf8_lossy(&path)));
-        }
-        Command::ListSessions => return list_sessions(&store),
-        Command::PruneSessions(days) => {
-            let days = u32::try_from(*days).unwrap_or(u32::MAX);
-            let pruned = store.prune(days).map_err(failed)?;
-            return print(&pruned_text(&pruned));
-        }
-        Command::Reserved(r) => return reserved(r, &store),
-        Command::ListModels => {
-            let mut client = client(&loaded, args)?;
-            let models = client.list_models(&mut super::quiet::Listener::default());
-            let models = models.map_err(|f| failed(f.message))?;
-            let text: String = models.iter().flat_map(|m| [m, "\n"]).collect();
-            return print(&text);
-        }
-        _ => {}
-    }
-    let Command::Prompt(words) = &args.command else {
-        return Ok(0);
+    let cwd =
+        std::env::current_dir().map_err(|e| failed("the working directory: ", &fs::os_text(&e)))?;
+    let mut run = Run {
+        args,
+        cwd: cwd.into_os_string().into_vec(),
+        scratch: scratch(),
+        loaded: Loaded::default(),
     };
-    let stdin = stdin_kind();
-    let is_repl = words.is_none()
-        && args.files.is_empty()
-        && !args.prompt_from_stdin
-        && (args.repl || stdin == Stdin::Tty && !args.quiet && !args.json);
-    let color = loaded.config.color && !args.no_color && tty::is_tty(out::STDOUT);
-    let mut input = Input::default();
-    if is_repl && stdin == Stdin::Tty && agree_to_project(&loaded, &mut input) {
-        let again = Args {
-            trust: true,
-            ..args.clone()
+    run.load()?;
+    warn(&run.loaded.warnings);
+    let dir = &run.loaded.config.session_dir[..];
+    let dir = Some(dir).filter(|d| !d.is_empty());
+    let mut store = Store::new(run.loaded.home.as_deref(), dir, &run.scratch);
+    match &run.args.command {
+        Command::Reserved(r) => reserved(r, &store),
+        Command::Task(task) => run.task(*task, &store),
+        Command::Prompt(_) => run.converse(&mut store),
+    }
+}
+
+impl Run<'_> {
+    fn load(&mut self) -> Result<(), Exit> {
+        config::load(self.args, &self.cwd, &fs::env, &mut self.loaded).map_err(usage_text)
+    }
+
+    fn task(&self, task: Opt, store: &Store) -> Result<i32, Exit> {
+        match task {
+            Opt::Init => {
+                let Some(home) = &self.loaded.home else {
+                    let text = "no home directory: set HOME or CLUADE_HOME";
+                    return Err(usage(text, &[]));
+                };
+                let path = config::init(home).map_err(|e| {
+                    usage_text(e);
+                    Exit(1)
+                })?;
+                print(&filled("wrote %\n", &[&path]))
+            }
+            Opt::ListModels => {
+                let mut listener = super::quiet::Listener::default();
+                let models = self.client()?.list_models(&mut listener);
+                let mut text = Vec::new();
+                for model in models.map_err(|f| failed("", &f.message))? {
+                    text.extend_from_slice(model.as_bytes());
+                    text.push(b'\n');
+                }
+                print(&text)
+            }
+            Opt::PruneSessions => prune(
+                store,
+                self.args.number(Opt::PruneSessions).unwrap_or(u32::MAX),
+            ),
+            _ => list_sessions(store),
+        }
+    }
+
+    /// A prompt, or a conversation.
+    fn converse(mut self, store: &mut Store) -> Result<i32, Exit> {
+        let has = |option| self.args.has(option);
+        let stdin = stdin_kind();
+        let terminal = stdin == Stdin::Tty;
+        let is_repl = matches!(self.args.command, Command::Prompt(None))
+            && !has(Opt::File)
+            && !self.args.prompt_from_stdin
+            && (has(Opt::Repl) || terminal && !has(Opt::Quiet) && !has(Opt::Json));
+        let mut input = Input::default();
+        if is_repl && terminal && agree_to_project(&self.loaded, &mut input) {
+            self.args.set(Opt::Trust);
+            self.loaded = Loaded::default();
+            self.load()?;
+        }
+        let args = &*self.args;
+        if !args.has(Opt::Replay)
+            && let Some(text) =
+                config::missing_key(&self.loaded.config, self.loaded.home.as_deref())
+        {
+            return Err(usage_text(text));
+        }
+        if let Some(path) = args.bytes(Opt::Output) {
+            check_output(path)?;
+        }
+        let mut prompt = Vec::new();
+        if !is_repl {
+            self.prompt(stdin, &mut prompt)?;
+        }
+        let session = self.session(store)?;
+        let mode = mode(args)?;
+        let only_tools = tools(args, Opt::Tools)?;
+        let denied_tools = tools(args, Opt::Deny)?;
+        let attended = is_repl || terminal && tty::is_tty(out::STDERR);
+        let color = self.loaded.config.color && tty::is_tty(out::STDOUT);
+        let (mut agent, warnings) = Agent::new(Setup {
+            client: self.client()?,
+            session,
+            user_home: user_home(self.loaded.home.as_deref()),
+            home: self.loaded.home,
+            cwd: self.cwd,
+            scratch: self.scratch,
+            mode,
+            yes: args.has(Opt::Yes),
+            unattended: args.has(Opt::Subagent) || !attended,
+            only_tools,
+            denied_tools,
+            show_tools: args.has(Opt::ShowToolsJson),
+            config: self.loaded.config,
+        })
+        .map_err(usage_string)?;
+        warn(&warnings);
+        if is_repl {
+            if !terminal {
+                let text =
+                    "standard input is no terminal: lines are read as they are, without editing";
+                note("", text.as_bytes());
+            }
+            let view = human(input, &agent, color);
+            return Ok(repl::run(
+                &mut agent,
+                store,
+                view,
+                !args.has(Opt::NoSession),
+            ));
+        }
+        let extract = args.has(Opt::Extract);
+        let view = if args.has(Opt::Json) {
+            View::Json(Json::new(input))
+        } else if args.has(Opt::Quiet) || extract {
+            View::Quiet(Quiet::new(input))
+        } else {
+            View::Human(human(input, &agent, color))
         };
-        loaded = config::load(&again, &cwd, &fs::env).map_err(usage)?;
+        let delivery = Delivery {
+            extract,
+            output: args.bytes(Opt::Output),
+        };
+        Ok(oneshot::run(&mut agent, &prompt, view, &delivery))
     }
-    if args.replay.is_none()
-        && let Some(text) = config::missing_key(&loaded.config, loaded.home.as_deref())
-    {
-        return Err(usage(text));
+
+    fn client(&self) -> Result<Client, Exit> {
+        let mut client =
+            Client::new(&self.loaded.config, self.loaded.home.as_deref()).map_err(usage_string)?;
+        let mut transport = match self.args.bytes(Opt::Replay) {
+            Some(path) => Transport::replay(fs::path(path)),
+            None => Ok(Transport::live()),
+        };
+        if let (Ok(_), Some(path)) = (&transport, self.args.bytes(Opt::Record)) {
+            transport = transport.and_then(|t| t.record(fs::path(path)));
+        }
+        client.set_transport(transport.map_err(|e| usage_string(e.message))?);
+        Ok(client)
     }
-    if let Some(path) = &args.output {
-        check_output(path)?;
+
+    fn session(&self, store: &Store) -> Result<Session, Exit> {
+        let cwd = &self.cwd[..];
+        let unsaved = self.args.has(Opt::NoSession);
+        let opened = match self.args.text(Opt::Resume) {
+            Some(id) => store.open(id),
+            None if self.args.has(Opt::Continue) => store.last(),
+            None if unsaved => return Ok(Session::ephemeral(cwd)),
+            None => Ok(store.create(cwd)),
+        };
+        let (mut session, warnings) = opened.map_err(|e| failed("", &e.text()))?;
+        warn(&warnings);
+        if session.cwd != cwd {
+            let parts = [&session.cwd[..], cwd];
+            let text = filled("this session was in %; it goes on in %", &parts);
+            note("warning: ", &text);
+        }
+        if unsaved {
+            // The same conversation, and nothing of this run is kept.
+            let mut copy = Session::ephemeral(cwd);
+            session.conversation.iter().for_each(|m| copy.push(m));
+            copy.set_context_from(session.context_from());
+            session = copy;
+        }
+        Ok(session)
     }
-    let prompt = if is_repl {
-        Vec::new()
-    } else {
-        prompt(args, words.as_deref(), stdin, &loaded.config, &scratch)?
-    };
-    let (session, warnings) = session(args, &store, &cwd)?;
-    for warning in warnings {
-        note("warning: ", warning.as_bytes());
+
+    /// The prompt with everything attached to it.
+    fn prompt(&self, stdin: Stdin, prompt: &mut Vec<u8>) -> Result<(), Exit> {
+        const STDIN: &[u8] = b"standard input";
+        let args = &*self.args;
+        let mut dash = false;
+        match &args.command {
+            Command::Prompt(Some(words)) => prompt.extend_from_slice(words.trim_ascii()),
+            _ if args.has(Opt::File) => {}
+            _ if stdin == Stdin::Nothing && !args.prompt_from_stdin => {
+                return Err(usage(
+                    "no prompt: give one as an argument or on standard input (cluade --help)",
+                    &[],
+                ));
+            }
+            _ => {
+                *prompt = self.stdin(stdin)?;
+                if prompt.trim_ascii().is_empty() {
+                    return Err(usage("the prompt on standard input is empty", &[]));
+                }
+                return Ok(());
+            }
+        }
+        for file in args.each(Opt::File) {
+            if file == b"-" {
+                attach(prompt, STDIN, &self.stdin(stdin)?);
+                dash = true;
+                continue;
+            }
+            let mut keep = self.collector();
+            read_file(file, &mut keep).map_err(usage_string)?;
+            attach(prompt, file, &keep.finish());
+        }
+        if !dash && matches!(stdin, Stdin::File | Stdin::Pipe) {
+            let text = self.stdin(stdin)?;
+            if !text.is_empty() {
+                attach(prompt, STDIN, &text);
+            }
+        }
+        if prompt.is_empty() {
+            return Err(usage("the prompt is empty", &[]));
+        }
+        Ok(())
     }
-    let mode = match (&args.mode, args.plan) {
-        (_, true) => Mode::Plan,
-        (Some(name), _) => Mode::from_name(name).ok_or_else(|| {
-            usage(format!(
-                "no mode {name}; there are: {}",
-                Mode::names().collect::<Vec<_>>().join(" ")
-            ))
-        })?,
-        (None, _) => Mode::Code,
-    };
-    for name in args.tools.iter().chain(&args.deny) {
-        if crate::tools::find(name).is_none() {
-            let names: Vec<&str> = crate::tools::TOOLS.iter().map(|t| t.name).collect();
-            return Err(usage(format!(
-                "no tool {name}; there are: {}",
-                names.join(" ")
-            )));
+
+    /// An attachment may take half of the window; the whole of a longer one is in a file the model is told of.
+    fn collector(&self) -> Collector {
+        let room = (self.loaded.config.context_limit as usize).saturating_mul(7) / 4;
+        Collector::new(room, &self.scratch)
+    }
+
+    fn stdin(&self, kind: Stdin) -> Result<Vec<u8>, Exit> {
+        let mut keep = self.collector();
+        match read_stdin(kind, self.loaded.config.stdin_wait, &mut keep) {
+            Ok(()) => Ok(keep.finish()),
+            Err(Stopped::Failed(text)) => Err(failed("", &text)),
+            Err(Stopped::Interrupted) => {
+                let signal = signal::end_requested().unwrap_or(libc::SIGINT);
+                Err(Exit(128 + signal))
+            }
         }
     }
-    let client = client(&loaded, args)?;
-    let attended = is_repl || stdin == Stdin::Tty && tty::is_tty(out::STDERR);
-    let (mut agent, warnings) = Agent::new(Setup {
-        client,
-        session,
-        cwd,
-        home: loaded.home.clone(),
-        user_home: user_home(loaded.home.as_deref()),
-        scratch,
-        mode,
-        yes: args.yes,
-        unattended: args.subagent || !attended,
-        only_tools: args.tools.clone(),
-        denied_tools: args.deny.clone(),
-        show_tools: args.show_tools_json,
-        config: loaded.config,
-    })
-    .map_err(usage)?;
-    for warning in warnings {
-        note("warning: ", warning.as_bytes());
+}
+
+fn human(input: Input, agent: &Agent, color: bool) -> Human {
+    let mut human = Human::new(input, color);
+    human.model.clone_from(&agent.config.model);
+    human.context_limit = agent.config.context_limit;
+    human.max_steps = agent.config.max_steps;
+    human
+}
+
+fn mode(args: &Args) -> Result<Mode, Exit> {
+    if args.has(Opt::Plan) {
+        return Ok(Mode::Plan);
     }
-    let human = |input: Input, agent: &Agent| {
-        let mut human = Human::new(input, color);
-        human.model.clone_from(&agent.config.model);
-        human.context_limit = agent.config.context_limit;
-        human.max_steps = agent.config.max_steps;
-        human
+    let Some(name) = args.text(Opt::Mode) else {
+        return Ok(Mode::Code);
     };
-    if is_repl {
-        if stdin != Stdin::Tty {
-            note(
-                "",
-                b"standard input is no terminal: lines are read as they are, without editing",
-            );
-        }
-        let view = human(input, &agent);
-        return Ok(repl::run(&mut agent, &mut store, view, !args.no_session));
+    Mode::from_name(name).ok_or_else(|| no_such("mode", name, &mut Mode::names()))
+}
+
+/// The tools an option names.
+fn tools(args: &Args, option: Opt) -> Result<Vec<String>, Exit> {
+    let list = args.list(option);
+    match list.iter().find(|name| crate::tools::find(name).is_none()) {
+        Some(name) => Err(no_such("tool", name, &mut TOOLS.iter().map(|t| t.name))),
+        None => Ok(list),
     }
-    let view = if args.json {
-        View::Json(Json::new(input))
-    } else if args.quiet || args.extract {
-        View::Quiet(Quiet::new(input))
-    } else {
-        View::Human(human(input, &agent))
-    };
-    let delivery = Delivery {
-        extract: args.extract,
-        output: args.output.as_deref(),
-    };
-    Ok(oneshot::run(&mut agent, &prompt, view, &delivery))
+}
+
+fn no_such(what: &str, name: &str, names: &mut dyn Iterator<Item = &'static str>) -> Exit {
+    let parts = [what.as_bytes(), name.as_bytes()];
+    let mut text = filled("no % %; there are:", &parts);
+    push_names(&mut text, names);
+    usage_text(text)
+}
+
+/// Appends each with a blank in front.
+fn push_names(text: &mut Vec<u8>, names: &mut dyn Iterator<Item = &'static str>) {
+    for name in names {
+        text.push(b' ');
+        text.extend_from_slice(name.as_bytes());
+    }
 }
 
 /// The directory for temporary files, ours alone: on a router it is in RAM.
 fn scratch() -> Vec<u8> {
     let base = fs::env(b"TMPDIR").unwrap_or_else(|| b"/tmp".to_vec());
     let mut dir = fs::join(&base, b"cluade-");
-    crate::text::push_dec(&mut dir, u64::from(crate::sys::system::user_id()));
+    push_dec(&mut dir, u64::from(crate::sys::system::user_id()));
     dir
 }
 
@@ -226,120 +388,14 @@ fn user_home(home: Option<&[u8]>) -> Vec<u8> {
         .unwrap_or_else(|| home.map_or_else(|| b"/root".to_vec(), |h| fs::parent(h).to_vec()))
 }
 
-fn client(loaded: &Loaded, args: &Args) -> Result<Client, Exit> {
-    let mut client = Client::new(&loaded.config, loaded.home.as_deref()).map_err(usage)?;
-    let mut transport = match &args.replay {
-        Some(path) => Transport::replay(fs::path(path)).map_err(|e| usage(e.message))?,
-        None => Transport::live(),
-    };
-    if let Some(path) = &args.record {
-        transport = transport
-            .record(fs::path(path))
-            .map_err(|e| usage(e.message))?;
-    }
-    client.set_transport(transport);
-    Ok(client)
-}
-
-fn session(args: &Args, store: &Store, cwd: &[u8]) -> Result<(Session, Vec<String>), Exit> {
-    if args.resume.is_none() && !args.resume_last {
-        return Ok(if args.no_session {
-            (Session::ephemeral(cwd), Vec::new())
-        } else {
-            store.create(cwd)
-        });
-    }
-    let opened = match &args.resume {
-        Some(id) => store.open(id),
-        None => store.last(),
-    };
-    let (mut session, mut warnings) = opened.map_err(|e| failed(e.text()))?;
-    if args.no_session {
-        // The same conversation, and nothing of this run is kept.
-        let mut copy = Session::ephemeral(cwd);
-        session.conversation.iter().for_each(|m| copy.push(m));
-        copy.set_context_from(session.context_from());
-        session = copy;
-    }
-    if session.cwd != cwd {
-        let was = String::from_utf8_lossy(&session.cwd).into_owned();
-        warnings.push(format!(
-            "this session was in {was}; it goes on in {}",
-            String::from_utf8_lossy(cwd)
-        ));
-    }
-    Ok((session, warnings))
-}
-
-/// The prompt with everything attached to it.
-fn prompt(
-    args: &Args,
-    words: Option<&str>,
-    stdin: Stdin,
-    config: &Config,
-    scratch: &[u8],
-) -> Result<Vec<u8>, Exit> {
-    // An attachment may take half of the window; the whole of a longer one is in a file the model is told of.
-    let room = (config.context_limit as usize).saturating_mul(7) / 4;
-    let from_stdin = |kind: Stdin| {
-        let mut keep = Collector::new(room, scratch);
-        match read_stdin(kind, config.stdin_wait, &mut keep) {
-            Ok(()) => Ok(keep.finish()),
-            Err(Stopped::Failed(text)) => Err(failed(text)),
-            Err(Stopped::Interrupted) => Err(Exit(
-                128 + signal::end_requested().unwrap_or(libc::SIGINT),
-                String::new(),
-            )),
-        }
-    };
-    let dash = args.files.iter().any(|f| f == b"-");
-    let mut prompt = words.unwrap_or_default().trim().as_bytes().to_vec();
-    if words.is_none() && args.files.is_empty() {
-        if stdin == Stdin::Nothing && !args.prompt_from_stdin {
-            return Err(usage(
-                "no prompt: give one as an argument or on standard input (cluade --help)",
-            ));
-        }
-        prompt = from_stdin(stdin)?;
-        if prompt.trim_ascii().is_empty() {
-            return Err(usage("the prompt on standard input is empty"));
-        }
-        return Ok(prompt);
-    }
-    for file in &args.files {
-        if file == b"-" {
-            let text = from_stdin(stdin)?;
-            attach(&mut prompt, b"standard input", &text);
-            continue;
-        }
-        let mut keep = Collector::new(room, scratch);
-        read_file(file, &mut keep).map_err(usage)?;
-        attach(&mut prompt, file, &keep.finish());
-    }
-    if !dash && matches!(stdin, Stdin::File | Stdin::Pipe) {
-        let text = from_stdin(stdin)?;
-        if !text.is_empty() {
-            attach(&mut prompt, b"standard input", &text);
-        }
-    }
-    if prompt.is_empty() {
-        return Err(usage("the prompt is empty"));
-    }
-    Ok(prompt)
-}
-
 /// Whether `-o` can be written is found out before the work, not after.
 fn check_output(path: &[u8]) -> Result<(), Exit> {
-    let shown = String::from_utf8_lossy(path);
     if fs::is_dir(path) {
-        return Err(usage(format!("-o {shown} is a directory")));
+        return Err(usage("-o % is a directory", &[path]));
     }
     let dir = fs::parent(path);
     if !fs::is_dir(dir) {
-        return Err(usage(format!(
-            "-o {shown}: there is no directory {}",
-            String::from_utf8_lossy(dir)
-        )));
+        return Err(usage("-o %: there is no directory %", &[path, dir]));
     }
     Ok(())
 }
@@ -350,27 +406,32 @@ fn agree_to_project(loaded: &Loaded, input: &mut Input) -> bool {
         return false;
     };
     let mut text = Vec::new();
-    crate::text::push_visible(&mut text, project.summary().as_bytes());
+    push_visible(&mut text, &project.summary());
     text.extend_from_slice(b"\nUse it from now on? [y/N] ");
     out::stderr(&text);
     let answer = input.answer();
     signal::clear_interrupts();
-    matches!(answer, Line::Text(line) if line.trim_ascii().eq_ignore_ascii_case(b"y") || line.trim_ascii().eq_ignore_ascii_case(b"yes"))
+    let Line::Text(line) = answer else {
+        return false;
+    };
+    let line = line.trim_ascii();
+    line.eq_ignore_ascii_case(b"y") || line.eq_ignore_ascii_case(b"yes")
 }
 
-fn pruned_text(pruned: &Pruned) -> String {
-    let mut text = format!(
-        "deleted {} sessions, {} bytes",
-        pruned.deleted, pruned.bytes
-    );
+fn prune(store: &Store, days: u32) -> Result<i32, Exit> {
+    let pruned = store.prune(days).map_err(|e| failed("", e))?;
+    let mut text = b"deleted ".to_vec();
+    push_dec(&mut text, u64::from(pruned.deleted));
+    text.extend_from_slice(b" sessions, ");
+    push_dec(&mut text, pruned.bytes);
+    text.extend_from_slice(b" bytes");
     if pruned.kept > 0 {
-        text.push_str(&format!(
-            "; {} old ones are in use or could not be deleted",
-            pruned.kept
-        ));
+        text.extend_from_slice(b"; ");
+        push_dec(&mut text, u64::from(pruned.kept));
+        text.extend_from_slice(b" old ones are in use or could not be deleted");
     }
-    text.push('\n');
-    text
+    text.push(b'\n');
+    print(&text)
 }
 
 /// The list of sessions as lines.
@@ -381,41 +442,38 @@ pub fn session_lines(store: &Store) -> String {
 }
 
 fn list_sessions(store: &Store) -> Result<i32, Exit> {
-    print(&session_lines(store))
+    print(session_lines(store).as_bytes())
 }
 
 fn reserved(r: &Reserved, store: &Store) -> Result<i32, Exit> {
     match (r.word, r.verb) {
         ("sessions", "list") => list_sessions(store),
-        ("sessions", "prune") => {
-            let days = r
-                .rest
-                .first()
-                .and_then(|d| std::str::from_utf8(d).ok())
-                .and_then(|d| d.parse().ok());
-            let days = days.ok_or_else(|| usage("sessions prune takes a number of days"))?;
-            let pruned = store.prune(days).map_err(failed)?;
-            print(&pruned_text(&pruned))
-        }
+        ("sessions", "prune") => match r.rest.first().and_then(|d| whole(d)) {
+            Some(days) => prune(store, days),
+            None => Err(usage("sessions prune takes a number of days", &[])),
+        },
         ("modes", _) => {
-            let mut text = String::new();
+            let mut text = Vec::new();
             for name in Mode::names() {
                 let mode = Mode::from_name(name).unwrap_or_default();
-                let tools: Vec<&str> = crate::tools::TOOLS
-                    .iter()
-                    .filter(|t| mode.has(t))
-                    .map(|t| t.name)
-                    .collect();
-                text.push_str(&format!("{name:<14}{}\n", tools.join(" ")));
+                let end = text.len() + 13;
+                text.extend_from_slice(name.as_bytes());
+                text.resize(end.max(text.len()), b' ');
+                let tools = TOOLS.iter().filter(|t| mode.has(t));
+                push_names(&mut text, &mut tools.map(|t| t.name));
+                text.push(b'\n');
             }
             print(&text)
         }
         (word, verb) => {
-            let what = [word, verb].join(" ");
-            let what = what.trim_end();
-            Err(usage(format!(
-                "'{what}' is reserved and not part of this version; as a prompt: cluade -- {what} ..."
-            )))
+            let mut what = word.as_bytes().to_vec();
+            if !verb.is_empty() {
+                push_names(&mut what, &mut std::iter::once(verb));
+            }
+            Err(usage(
+                "'%' is reserved and not part of this version; as a prompt: cluade -- % ...",
+                &[&what, &what],
+            ))
         }
     }
 }

@@ -225,6 +225,7 @@ impl Front for Human {
                     format!("[context compacted: {before} -> {after} tokens]").as_bytes(),
                 );
             }
+            Event::Debug(text) => quiet::debug(text),
             Event::Warning(text) => self.line(YELLOW, ["warning: ", text].concat().as_bytes()),
             Event::Error { message, .. } => {
                 self.line(RED, ["error: ", message].concat().as_bytes())

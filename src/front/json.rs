@@ -148,6 +148,7 @@ fn write(w: &mut Writer, event: &Event) {
                 .num(usage.completion);
             w.key("cached_tokens").num(usage.cached);
         }
+        Event::Debug(_) => return,
         Event::Warning(text) => {
             begin("warning");
             w.key("text").str(text);
@@ -186,6 +187,9 @@ impl Front for Json {
     fn event(&mut self, event: &Event) {
         if self.closed {
             return;
+        }
+        if let Event::Debug(text) = event {
+            return super::quiet::debug(text);
         }
         let mut w = Writer::new();
         write(&mut w, event);

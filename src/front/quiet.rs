@@ -34,6 +34,13 @@ pub fn note(kind: &str, text: &[u8]) {
     out::stderr(&line);
 }
 
+/// Prints what `--show-tools-json` shows.
+pub fn debug(text: &[u8]) {
+    let mut visible = Vec::new();
+    push_visible(&mut visible, text);
+    out::stderr(&visible);
+}
+
 impl Front for Quiet {
     fn event(&mut self, event: &Event) {
         match event {
@@ -44,6 +51,7 @@ impl Front for Quiet {
                 note("", &label);
             }
             Event::Warning(text) => note("warning: ", text.as_bytes()),
+            Event::Debug(text) => debug(text),
             Event::Error { message, .. } => note("error: ", message.as_bytes()),
             _ => {}
         }

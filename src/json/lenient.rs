@@ -3,10 +3,11 @@
 //!
 //! Refused on purpose: completing what was cut. A command that lost its end is another command.
 
-use super::tokenizer::{MAX_DEPTH, Text, Tokenizer};
+use super::Error;
+use super::tokenizer::{Text, string};
 use super::value::{Kind, Value, parse_prefix};
-use super::write::{Writer, push_string};
-use super::{Error, Joiner, Token};
+use super::write::push_string;
+use crate::text::push_dec;
 
 /// Why arguments must not be run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,18 +25,22 @@ pub enum Fault {
 impl Fault {
     /// The fault as a phrase for the model.
     pub fn phrase(&self) -> String {
-        match self {
-            Fault::Cut => "the arguments were cut off before their end".into(),
+        let mut text = match self {
+            Fault::Cut => "the arguments were cut off before their end",
             Fault::Trailing => {
                 "more text follows the arguments object; one call takes exactly one JSON object"
-                    .into()
             }
-            Fault::NotObject => "the arguments are not a JSON object".into(),
-            Fault::Invalid(e) => format!(
-                "the arguments are not valid JSON: {} at byte {}",
-                e.what, e.at
-            ),
+            Fault::NotObject => "the arguments are not a JSON object",
+            Fault::Invalid(_) => "the arguments are not valid JSON: ",
         }
+        .as_bytes()
+        .to_vec();
+        if let Fault::Invalid(e) = self {
+            text.extend_from_slice(e.what.as_bytes());
+            text.extend_from_slice(b" at byte ");
+            push_dec(&mut text, e.at as u64);
+        }
+        String::from_utf8(text).unwrap_or_default()
     }
 }
 
@@ -102,7 +107,7 @@ fn only(value: Value, rest: &[u8]) -> Result<(), Fault> {
             continue;
         }
         match parse_prefix(rest) {
-            Ok((again, end)) if same(value.raw(), again.raw()) => rest = rest[end..].trim_ascii(),
+            Ok((again, end)) if strict(value) == strict(again) => rest = rest[end..].trim_ascii(),
             Err(e) if e.is_cut() => return Err(Fault::Cut),
             _ => return Err(Fault::Trailing),
         }
@@ -110,217 +115,133 @@ fn only(value: Value, rest: &[u8]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether two texts hold the same tokens.
-fn same(a: &[u8], b: &[u8]) -> bool {
-    let (mut left, mut right) = (Tokenizer::new(), Tokenizer::new());
-    let (mut i, mut j) = (0, 0);
-    loop {
-        match (left.next(a, &mut i, true), right.next(b, &mut j, true)) {
-            (Ok(None), Ok(None)) => return true,
-            (Ok(x), Ok(y)) if x == y => {}
-            _ => return false,
-        }
-    }
-}
-
 /// The value written anew as strict JSON on one line.
 pub fn strict(value: Value) -> Vec<u8> {
     let raw = value.raw();
-    let mut w = Writer::new();
-    let (mut tokens, mut pos) = (Tokenizer::new(), 0);
-    while let Ok(Some(token)) = tokens.next(raw, &mut pos, true) {
-        match token {
-            Token::ObjectStart => w.open(b'{'),
-            Token::ArrayStart => w.open(b'['),
-            Token::ObjectEnd => w.close(b'}'),
-            Token::ArrayEnd => w.close(b']'),
-            Token::Key(name) => w.key(&name.string()),
-            Token::Str(text) => w.str(text.bytes()),
-            Token::Number(b"NaN" | b"Infinity" | b"-Infinity") | Token::Null => w.raw(b"null"),
-            Token::Number(text) => w.raw(text),
-            Token::Bool(b) => w.bool(b),
-        };
+    let mut out = Vec::with_capacity(raw.len());
+    let mut at = 0;
+    while let Some(&b) = raw.get(at) {
+        at += 1;
+        match b {
+            b' ' | b'\t' | b'\n' | b'\r' => {}
+            b'"' => {
+                let end = string(raw, at - 1).unwrap_or(raw.len());
+                let inner = raw.get(at..end.saturating_sub(1)).unwrap_or_default();
+                push_string(&mut out, &Text::new(inner, true).bytes());
+                at = end;
+            }
+            // `NaN` and `Infinity`; a minus sign may stand in front.
+            b'N' | b'I' => {
+                if out.last() == Some(&b'-') {
+                    out.pop();
+                }
+                out.extend_from_slice(b"null");
+                at += if b == b'N' { 2 } else { 7 };
+            }
+            _ => out.push(b),
+        }
     }
-    w.out
+    out
 }
 
 /// Reads what is nearly JSON: single quotes, names without quotes, commas before a closing bracket, `True`, `None`,
-/// unknown escapes. `error` is what strict reading said, for texts that are no better here.
+/// unknown escapes. Words are translated up to the bracket that closes the first one; whether the outcome is JSON, the
+/// strict reader says. `error` is what it said of `text`, for texts that are no better here.
 fn loose(text: &[u8], error: Error) -> Result<Vec<u8>, Fault> {
     if text.first() != Some(&b'{') {
         return Err(Fault::Invalid(error));
     }
-    let mut reader = Loose {
-        text,
-        pos: 0,
-        out: Vec::with_capacity(text.len()),
-    };
-    match reader.document() {
-        Ok(()) => {}
-        Err(Stop::End) => return Err(Fault::Cut),
-        Err(Stop::Bad) => return Err(Fault::Invalid(error)),
-    }
-    // The proof that what was written is JSON, and the judge of what follows it.
-    let value = super::parse(&reader.out).map_err(|_| Fault::Invalid(error))?;
-    match text[reader.pos..].trim_ascii() {
-        b"" => Ok(value.raw().to_vec()),
-        rest if rest == &text[..reader.pos] => Ok(value.raw().to_vec()),
-        rest => only(value, rest).map(|()| value.raw().to_vec()),
-    }
-}
-
-enum Stop {
-    /// The input ends inside the object.
-    End,
-    /// What stands here can't be read.
-    Bad,
-}
-
-struct Loose<'a> {
-    text: &'a [u8],
-    pos: usize,
-    out: Vec<u8>,
-}
-
-impl Loose<'_> {
-    fn peek(&mut self) -> Result<u8, Stop> {
-        while matches!(self.text.get(self.pos), Some(b' ' | b'\t' | b'\n' | b'\r')) {
-            self.pos += 1;
-        }
-        self.text.get(self.pos).copied().ok_or(Stop::End)
-    }
-
-    /// One object, without recursion: `open` holds the closing brackets still owed.
-    fn document(&mut self) -> Result<(), Stop> {
-        let mut open: Vec<u8> = Vec::new();
-        loop {
-            let b = self.peek()?;
-            // Here a value must come, or, after a comma too many, the end of the container.
-            let closes = open.last() == Some(&b);
-            match b {
-                _ if closes => self.uncomma(),
-                b'{' | b'[' => {
-                    if open.len() == MAX_DEPTH {
-                        return Err(Stop::Bad);
-                    }
-                    self.pos += 1;
-                    self.out.push(b);
-                    open.push(b + 2);
-                    if b == b'{' && self.peek()? != b'}' {
-                        self.name()?;
-                    }
-                    continue;
-                }
-                b'"' | b'\'' => self.string()?,
-                _ => self.word()?,
+    let mut out = Vec::with_capacity(text.len());
+    let (mut at, mut depth) = (0, 0u32);
+    while let Some(&b) = text.get(at) {
+        let rest = &text[at..];
+        let mut n = 1;
+        match b {
+            b' ' | b'\t' | b'\n' | b'\r' => {}
+            b'"' | b'\'' => match quoted(rest, b, &mut out) {
+                Some(len) => n = len,
+                None => break,
+            },
+            b'{' | b'[' => {
+                depth += 1;
+                out.push(b);
             }
-            // After a value: commas and closing brackets.
-            loop {
-                let Some(&close) = open.last() else {
-                    return Ok(());
-                };
-                let b = self.peek()?;
-                if b == close {
-                    self.pos += 1;
-                    self.out.push(b);
-                    open.pop();
-                } else if b == b',' {
-                    self.pos += 1;
-                    self.out.push(b',');
-                    if close == b'}' && self.peek()? != b'}' {
-                        self.name()?;
-                    }
+            b'}' | b']' => {
+                if let [.., before, b','] = out.as_slice()
+                    && !b"{[:,".contains(before)
+                {
+                    out.pop();
+                }
+                depth = depth.saturating_sub(1);
+                out.push(b);
+                if depth == 0 {
+                    at += 1;
                     break;
-                } else {
-                    return Err(Stop::Bad);
                 }
             }
-        }
-    }
-
-    /// Takes back a comma that nothing followed.
-    fn uncomma(&mut self) {
-        if self.out.last() == Some(&b',') {
-            self.out.pop();
-        }
-    }
-
-    fn name(&mut self) -> Result<(), Stop> {
-        match self.peek()? {
-            b'"' | b'\'' => self.string()?,
-            _ => {
-                let name = self.take(|b| b.is_ascii_alphanumeric() || b"_$-".contains(&b))?;
-                let name = name.to_vec();
-                push_string(&mut self.out, &name);
+            _ if in_word(&b) => {
+                n = rest.iter().take_while(|b| in_word(b)).count();
+                let word = &rest[..n];
+                match rest[n..].trim_ascii_start().first() {
+                    // It may go on.
+                    None => break,
+                    Some(b':') => push_string(&mut out, word),
+                    _ => out.extend_from_slice(match word {
+                        b"True" => b"true",
+                        b"False" => b"false",
+                        b"None" | b"undefined" => b"null",
+                        other => other,
+                    }),
+                }
             }
+            _ => out.push(b),
         }
-        if self.peek()? != b':' {
-            return Err(Stop::Bad);
-        }
-        self.pos += 1;
-        self.out.push(b':');
-        Ok(())
+        at += n;
     }
-
-    /// At least one byte that `fits`, and one that does not behind them.
-    fn take(&mut self, fits: fn(u8) -> bool) -> Result<&[u8], Stop> {
-        let rest = self.text.get(self.pos..).unwrap_or_default();
-        match rest.iter().position(|&b| !fits(b)) {
-            None => Err(Stop::End),
-            Some(0) => Err(Stop::Bad),
-            Some(n) => {
-                self.pos += n;
-                Ok(&rest[..n])
+    match parse_prefix(&out) {
+        Ok((value, end)) if end == out.len() => {
+            let (done, rest) = text.split_at(at);
+            if rest.trim_ascii() != done {
+                only(value, rest.trim_ascii())?;
             }
+            Ok(strict(value))
         }
+        Err(e) if e.is_cut() => Err(Fault::Cut),
+        _ => Err(Fault::Invalid(error)),
     }
+}
 
-    fn word(&mut self) -> Result<(), Stop> {
-        let word = self.take(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))?;
-        let json: &[u8] = match word {
-            b"True" => b"true",
-            b"False" => b"false",
-            b"None" | b"undefined" | b"NaN" | b"Infinity" | b"-Infinity" => b"null",
-            other => other,
+fn in_word(b: &u8) -> bool {
+    b.is_ascii_alphanumeric() || b"_$+-.".contains(b)
+}
+
+/// Appends the string at the start of `text` as a strict one and returns its length; `None` when it has no end.
+fn quoted(text: &[u8], quote: u8, out: &mut Vec<u8>) -> Option<usize> {
+    let mut raw = Vec::new();
+    let mut at = 1;
+    loop {
+        let rest = text.get(at..)?;
+        let n = memchr::memchr2(quote, b'\\', rest)?;
+        raw.extend_from_slice(&rest[..n]);
+        at += n + 1;
+        if rest[n] == quote {
+            push_string(out, &Text::new(&raw, true).bytes());
+            return Some(at);
+        }
+        let escape = *rest.get(n + 1)?;
+        at += 1;
+        raw.push(b'\\');
+        let hex = || {
+            rest.get(n + 2..n + 6)?
+                .iter()
+                .all(u8::is_ascii_hexdigit)
+                .then_some(())
         };
-        let json = json.to_vec();
-        self.out.extend_from_slice(&json);
-        Ok(())
-    }
-
-    fn string(&mut self) -> Result<(), Stop> {
-        let quote = self.text.get(self.pos).copied().ok_or(Stop::End)?;
-        self.pos += 1;
-        let mut decoded = Joiner::default();
-        loop {
-            let rest = self.text.get(self.pos..).unwrap_or_default();
-            let n = memchr::memchr2(quote, b'\\', rest).ok_or(Stop::End)?;
-            decoded.push(Text::new(&rest[..n], false));
-            self.pos += n + 1;
-            if rest[n] == quote {
-                break;
-            }
-            let escape = *rest.get(n + 1).ok_or(Stop::End)?;
-            let hex = rest.get(n + 2..n + 6);
-            let len = match escape {
-                b'u' if hex.ok_or(Stop::End)?.iter().all(u8::is_ascii_hexdigit) => 5,
-                _ => 1,
-            };
-            let raw = &rest[n..n + 1 + len];
-            match escape {
-                b'\'' | b'\n' => decoded.push_plain(&raw[1..]),
-                b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {
-                    decoded.push(Text::new(raw, true));
-                }
-                b'u' if len == 5 => decoded.push(Text::new(raw, true)),
-                // `\d`, `\$`: meant for a pattern or a shell, one backslash too few for JSON.
-                _ => decoded.push_plain(raw),
-            }
-            self.pos += len;
+        // `\d`, `\$`: meant for a pattern or a shell, one backslash too few for JSON.
+        if !b"\"\\/bfnrt'\n".contains(&escape) && (escape != b'u' || hex().is_none()) {
+            raw.push(b'\\');
         }
-        decoded.flush();
-        push_string(&mut self.out, &decoded.out);
-        Ok(())
+        raw.push(escape);
     }
 }
 

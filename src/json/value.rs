@@ -1,6 +1,6 @@
 //! A lazy view of one JSON document: nothing is built, members are found by scanning the text.
 
-use super::tokenizer::{Error, Text, Token, Tokenizer};
+use super::tokenizer::{self, Error, Text};
 
 /// What a value is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,7 +28,7 @@ pub struct Value<'a> {
 /// Checks that `text` is exactly one JSON document (white space around it allowed) and returns a view of it.
 ///
 /// # Errors
-/// The first byte that does not fit, see [`Tokenizer::next`].
+/// The first byte that does not fit, see [`tokenizer::document`].
 pub fn parse(text: &[u8]) -> Result<Value<'_>, Error> {
     let (value, end) = parse_prefix(text)?;
     match text[end..].iter().position(|b| !b" \t\r\n".contains(b)) {
@@ -53,19 +53,9 @@ pub fn checked(text: &[u8]) -> Value<'_> {
 /// # Errors
 /// As [`parse`], but for what follows the document.
 pub fn parse_prefix(text: &[u8]) -> Result<(Value<'_>, usize), Error> {
-    let mut tokens = Tokenizer::new();
-    let mut pos = 0;
-    let start = text
-        .iter()
-        .position(|b| !b" \t\r\n".contains(b))
-        .unwrap_or(text.len());
-    while tokens.next(text, &mut pos, true)?.is_some() {}
-    Ok((
-        Value {
-            text: &text[start..pos],
-        },
-        pos,
-    ))
+    let end = tokenizer::document(text)?;
+    let text = text[..end].trim_ascii_start();
+    Ok((Value { text }, end))
 }
 
 impl<'a> Value<'a> {
@@ -93,13 +83,29 @@ impl<'a> Value<'a> {
 
     /// The member `name` of an object. Of several with that name the last counts; `null` counts as absent.
     pub fn get(&self, name: &str) -> Option<Value<'a>> {
-        let mut found = None;
+        let mut found = [None];
+        self.pick(name, &mut found);
+        found[0]
+    }
+
+    /// The members `names` (separated by `|`) of an object, found in one pass and put in their order into `found`, which
+    /// keeps what it has of those that are absent. As for [`Value::get`] `null` counts as absent.
+    pub fn pick(&self, names: &str, found: &mut [Option<Value<'a>>]) {
         for (key, value) in self.entries() {
-            if key.is(name) {
-                found = Some(value);
+            let decoded;
+            let mut key_text = key.raw();
+            if key.is_escaped() {
+                decoded = key.bytes();
+                key_text = &decoded;
+            }
+            let mut names = names.as_bytes().split(|&b| b == b'|');
+            if !value.is_null()
+                && let Some(i) = names.position(|name| name == key_text)
+                && let Some(slot) = found.get_mut(i)
+            {
+                *slot = Some(value);
             }
         }
-        found.filter(|v| !v.is_null())
     }
 
     /// The string member `name`, decoded.
@@ -122,6 +128,14 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// Appends the decoded string, or what other values are written as.
+    pub fn push_to(&self, out: &mut Vec<u8>) {
+        match self.text() {
+            Some(text) => text.push_to(out),
+            None => out.extend_from_slice(self.text),
+        }
+    }
+
     /// The decoded string value.
     pub fn string(&self) -> Option<String> {
         Some(self.text()?.string())
@@ -138,31 +152,32 @@ impl<'a> Value<'a> {
 
     /// A non-negative number without its fraction; exponents are honoured, too large ones saturate.
     pub fn u64(&self) -> Option<u64> {
-        if self.kind() != Kind::Number {
-            return None;
-        }
         decimal(self.text, 0)
     }
 
     /// The number times a thousand, without the rest: seconds as milliseconds, prices as thousandths.
     pub fn milli(&self) -> Option<u64> {
-        if self.kind() != Kind::Number {
-            return None;
-        }
         decimal(self.text, 3)
     }
 
     /// The members of an object in order; nothing for other values.
     pub fn entries(&self) -> Entries<'a> {
         Entries {
-            inner: Inner::new(self.text, self.kind() == Kind::Object),
+            rest: self.inside(b'{'),
         }
     }
 
     /// The elements of an array in order; nothing for other values.
     pub fn items(&self) -> Items<'a> {
         Items {
-            inner: Inner::new(self.text, self.kind() == Kind::Array),
+            rest: self.inside(b'['),
+        }
+    }
+
+    fn inside(&self, bracket: u8) -> &'a [u8] {
+        match self.text.split_first() {
+            Some((&b, rest)) if b == bracket => rest,
+            _ => b"",
         }
     }
 }
@@ -170,45 +185,49 @@ impl<'a> Value<'a> {
 /// Reads a decimal number times 10^`shift` as an integer, dropping what is left of the fraction. `None` for negative
 /// numbers and for what is no number.
 pub fn decimal(text: &[u8], shift: i32) -> Option<u64> {
-    let (mantissa, exponent) = match text.iter().position(|b| matches!(b, b'e' | b'E')) {
-        Some(i) => (&text[..i], exponent(&text[i + 1..])?),
-        None => (text, 0),
-    };
     let mut n: u64 = 0;
-    let mut dot = None;
-    for (i, &b) in mantissa.iter().enumerate() {
+    let (mut scale, mut dot, mut digits) = (shift, false, false);
+    for (i, &b) in text.iter().enumerate() {
         match b {
-            b'0'..=b'9' => n = n.saturating_mul(10).saturating_add(u64::from(b - b'0')),
-            b'.' if dot.is_none() => dot = Some(i),
+            b'0'..=b'9' => {
+                digits = true;
+                if n < u64::MAX / 10 {
+                    n = n * 10 + u64::from(b - b'0');
+                    scale -= i32::from(dot);
+                } else {
+                    // Beyond 19 digits only their number counts.
+                    scale = scale.saturating_add(i32::from(!dot));
+                }
+            }
+            b'.' if !dot => dot = true,
+            b'e' | b'E' if digits => {
+                scale = scale.saturating_add(exponent(&text[i + 1..])?);
+                break;
+            }
             _ => return None,
         }
-        // Digits beyond this can't matter for any field we read, and would overflow.
-        if dot.is_some_and(|d| i - d > 9) {
-            return decimal(&mantissa[..i], shift.saturating_add(exponent));
+    }
+    if !digits {
+        return None;
+    }
+    while scale < 0 && n > 0 {
+        n /= 10;
+        scale += 1;
+    }
+    while scale > 0 && n > 0 {
+        if n > u64::MAX / 10 {
+            return Some(u64::MAX);
         }
-    }
-    let places = dot.map_or(0, |d| mantissa.len() - d - 1) as i32;
-    let scale = exponent.saturating_add(shift).saturating_sub(places);
-    if n == 0 {
-        return Some(0);
-    }
-    for _ in 0..scale.unsigned_abs().min(40) {
-        n = if scale > 0 {
-            n.saturating_mul(10)
-        } else {
-            n / 10
-        };
+        n *= 10;
+        scale -= 1;
     }
     Some(n)
 }
 
 /// A signed decimal; beyond 9,999 it makes no difference how large it is.
 fn exponent(text: &[u8]) -> Option<i32> {
-    let (negative, digits) = match text {
-        [b'-', rest @ ..] => (true, rest),
-        [b'+', rest @ ..] => (false, rest),
-        rest => (false, rest),
-    };
+    let sign = text.first().is_some_and(|b| matches!(b, b'+' | b'-'));
+    let digits = &text[usize::from(sign)..];
     let mut n = 0i32;
     for &b in digits {
         if !b.is_ascii_digit() {
@@ -216,89 +235,70 @@ fn exponent(text: &[u8]) -> Option<i32> {
         }
         n = (n * 10 + i32::from(b - b'0')).min(9_999);
     }
-    (!digits.is_empty()).then_some(if negative { -n } else { n })
+    if digits.is_empty() {
+        return None;
+    }
+    Some(if text[0] == b'-' { -n } else { n })
 }
 
-#[derive(Clone)]
-struct Inner<'a> {
-    text: &'a [u8],
-    tokens: Tokenizer,
-    pos: usize,
-}
-
-impl<'a> Inner<'a> {
-    fn new(text: &'a [u8], open: bool) -> Self {
-        let mut inner = Inner {
-            text,
-            tokens: Tokenizer::new(),
-            pos: 0,
-        };
-        if open {
-            inner.token();
-        } else {
-            inner.pos = text.len();
-        }
-        inner
-    }
-
-    fn token(&mut self) -> Option<Token<'a>> {
-        self.tokens
-            .next(self.text, &mut self.pos, true)
-            .ok()
-            .flatten()
-    }
-
-    /// The value whose first token is next, with everything inside it.
-    fn value(&mut self) -> Option<Value<'a>> {
-        let before = self.tokens.depth();
-        let token = self.token()?;
-        let mut start = self.pos;
-        match token {
-            Token::ObjectStart | Token::ArrayStart => {
-                start -= 1;
-                while self.tokens.depth() > before {
-                    self.token()?;
-                }
+/// Cuts the next value off the inside of a container, with the punctuation in front of it. The text was checked: brackets
+/// are counted and strings are skipped.
+#[inline(never)]
+fn next<'a>(rest: &mut &'a [u8]) -> Option<Value<'a>> {
+    let text = *rest;
+    let start = text.iter().position(|b| !b" \t\r\n,:".contains(b))?;
+    let mut at = start;
+    let mut depth = 0u32;
+    loop {
+        match text.get(at)? {
+            b'"' => at = tokenizer::string(text, at).ok()?,
+            b'{' | b'[' => {
+                depth += 1;
+                at += 1;
             }
-            Token::ObjectEnd | Token::ArrayEnd | Token::Key(_) => return None,
-            Token::Str(text) => start -= text.raw().len() + 2,
-            Token::Number(text) => start -= text.len(),
-            Token::Bool(true) | Token::Null => start -= 4,
-            Token::Bool(false) => start -= 5,
+            b'}' | b']' => {
+                depth = depth.checked_sub(1)?;
+                at += 1;
+            }
+            _ => match tokenizer::word_len(&text[at..]) {
+                0 if depth == 0 => return None,
+                n => at += n.max(1),
+            },
         }
-        Some(Value {
-            text: &self.text[start..self.pos],
-        })
+        if depth == 0 {
+            *rest = &text[at..];
+            let text = &text[start..at];
+            return Some(Value { text });
+        }
     }
 }
 
 /// Iterator over the members of an object.
 #[derive(Clone)]
 pub struct Entries<'a> {
-    inner: Inner<'a>,
+    rest: &'a [u8],
 }
 
 impl<'a> Iterator for Entries<'a> {
     type Item = (Text<'a>, Value<'a>);
 
+    #[inline(never)]
     fn next(&mut self) -> Option<Self::Item> {
-        match self.inner.token()? {
-            Token::Key(key) => Some((key, self.inner.value()?)),
-            _ => None,
-        }
+        let key = next(&mut self.rest)?.text()?;
+        Some((key, next(&mut self.rest)?))
     }
 }
 
 /// Iterator over the elements of an array.
 #[derive(Clone)]
 pub struct Items<'a> {
-    inner: Inner<'a>,
+    rest: &'a [u8],
 }
 
 impl<'a> Iterator for Items<'a> {
     type Item = Value<'a>;
 
     fn next(&mut self) -> Option<Value<'a>> {
-        self.inner.value()
+        next(&mut self.rest)
     }
 }

@@ -43,6 +43,51 @@ pub fn push_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
+/// Valid JSON without white space, broken into lines and indented by two blanks a level.
+pub fn indented(json: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let (mut depth, mut text, mut escaped) = (0usize, false, false);
+    let line = |out: &mut Vec<u8>, depth: usize| {
+        out.push(b'\n');
+        out.resize(out.len() + 2 * depth, b' ');
+    };
+    for (i, &b) in json.iter().enumerate() {
+        if text {
+            text = b != b'"' || escaped;
+            escaped = b == b'\\' && !escaped;
+            out.push(b);
+            continue;
+        }
+        let empty = matches!(json.get(i + 1), Some(b']' | b'}'));
+        match b {
+            b'{' | b'[' => {
+                out.push(b);
+                depth += 1;
+                if !empty {
+                    line(&mut out, depth);
+                }
+            }
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1);
+                if !matches!(out.last(), Some(b'{' | b'[')) {
+                    line(&mut out, depth);
+                }
+                out.push(b);
+            }
+            b',' => {
+                out.push(b);
+                line(&mut out, depth);
+            }
+            b':' => out.extend_from_slice(b": "),
+            _ => {
+                text = b == b'"';
+                out.push(b);
+            }
+        }
+    }
+    out
+}
+
 /// Builds one JSON document. The caller opens and closes containers in order; commas are put as needed.
 #[derive(Default)]
 pub struct Writer {
@@ -112,5 +157,15 @@ impl Writer {
         self.start();
         self.out.extend_from_slice(json);
         self
+    }
+}
+
+#[cfg(test)]
+mod indent_tests {
+    #[test]
+    fn indented_by_two() {
+        let json = br#"{"a":[1,{"b":"x, {\"y\\"}],"c":{},"d":[]}"#;
+        let want = "{\n  \"a\": [\n    1,\n    {\n      \"b\": \"x, {\\\"y\\\\\"\n    }\n  ],\n  \"c\": {},\n  \"d\": []\n}";
+        assert_eq!(String::from_utf8_lossy(&super::indented(json)), want);
     }
 }

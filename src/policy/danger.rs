@@ -2,50 +2,88 @@
 //! against an adversary, so what it can't know passes: values of variables, files that are run, commands for other
 //! hosts. Data is no command: arguments of `echo`, comments, here-documents to programs other than shells.
 
-use super::hazard::{Hazard, block_target, hazard, listed, raw_device};
-use super::shell::{self, Command, Kind, Nest, Op, Place, Redir, Script, Word};
-use super::wrapper::{Call, unwrap};
+use super::hazard::{Hazard, hazard, is_device, listed};
+use super::shell::{self, Command, Kind, Nest, Op, Redir, Script, Word, joined};
+use super::wrapper::unwrap;
 
 /// Levels of `sh -c` and `eval`.
 const MAX_NESTED: u32 = 6;
 /// Bytes of a word shown in a reason.
 const MAX_SHOWN: usize = 80;
 
-const DOWNLOAD: &[u8] = b"runs a download in a shell";
-const SHELLS: &str = "sh ash bash dash zsh ksh mksh hush";
+const DOWNLOAD: &str = "runs a download in a shell";
+const POWER: &str = "shuts down or restarts the device: ";
+const FLASH: &str = "writes or erases flash: ";
+const RAW: &str = "writes to the raw device ";
 const DOWNLOADERS: &str = "curl wget wget-ssl wget-nossl uclient-fetch fetch";
 /// Programs that pass on what they read, more or less changed.
 const CARRIERS: &str = "cat tee gunzip gzip zcat xz xzcat unxz bunzip2 bzcat zstd zstdcat base64 openssl tr sed \
     head tail dos2unix envsubst pv";
 
-/// Programs that are flagged whatever they are told, and why.
-static PROGRAMS: [(&str, &str); 3] = [
-    (
-        "shutdown reboot halt poweroff",
-        "shuts down or restarts the device: ",
-    ),
+/// How a program is judged.
+#[derive(Clone, Copy)]
+enum Act {
+    Rm,
+    Dd,
+    Cd,
+    Eval,
+    Source,
+    Find,
+    Shell,
+    Su,
+    /// A raw device among its arguments.
+    Onto,
+    /// A raw device as its last argument.
+    Last,
+    /// Whatever it is told, but for these words.
+    Always,
+    /// Whenever it is told something, but for these words.
+    Told,
+    /// When one of these words is its first operand.
+    Verb,
+    /// When one of these words is among its arguments.
+    Any,
+}
+
+/// Programs, how they are judged, words that count, and the reason.
+static PROGRAMS: [(&str, Act, &str, &str); 18] = [
+    ("rm", Act::Rm, "", "recursive forced delete of "),
+    ("find", Act::Find, "", "find deletes in "),
+    ("dd", Act::Dd, "", "writes to the device "),
+    ("tee mke2fs mkdosfs mkswap", Act::Onto, "", RAW),
+    ("cp", Act::Last, "", RAW),
+    ("cd pushd popd", Act::Cd, "", ""),
+    ("eval", Act::Eval, "", ""),
+    (". source", Act::Source, "", ""),
+    ("sh ash bash dash zsh ksh mksh hush", Act::Shell, "", ""),
+    ("su", Act::Su, "", ""),
+    ("mkfs", Act::Always, "", "makes a filesystem: "),
+    ("shutdown reboot halt poweroff", Act::Always, "-c", POWER),
     (
         "firstboot jffs2reset",
+        Act::Always,
+        "",
         "resets the device to its defaults: ",
     ),
     (
         "ubiformat ubidetach ubirmvol ubiupdatevol flash_erase flash_eraseall flashcp nandwrite",
-        "writes or erases flash: ",
+        Act::Always,
+        "",
+        FLASH,
     ),
-];
-
-/// Programs that are flagged with one of these words.
-static VERBS: [(&str, &str, &str); 3] = [
     (
-        "mtd mtd_debug",
-        "write erase jffs2write",
-        "writes or erases flash: ",
+        "sysupgrade",
+        Act::Told,
+        "-b -l -T -h --create-backup --list-backup --test",
+        "replaces the system: ",
     ),
-    ("init telinit", "0 6", "shuts down or restarts the device: "),
+    ("mtd mtd_debug", Act::Any, "write erase jffs2write", FLASH),
+    ("init telinit", Act::Verb, "0 6", POWER),
     (
         "systemctl",
-        "reboot poweroff halt kexec soft-reboot",
-        "shuts down or restarts the device: ",
+        Act::Verb,
+        "reboot poweroff halt kexec soft-reboot reboot.target poweroff.target halt.target",
+        POWER,
     ),
 ];
 
@@ -63,16 +101,21 @@ pub fn danger(
         home,
         nested: 0,
         fuel: command.len().saturating_mul(8).saturating_add(4096),
+        reason: Vec::new(),
     };
-    gate.script(command, false).or_else(|| {
+    if !gate.script(command, false) {
         let n = pattern(command)?;
-        let mut reason = b"matches entry ".to_vec();
-        crate::text::push_dec(&mut reason, (n as u64).saturating_add(1));
-        reason.extend_from_slice(b" of danger_patterns");
-        Some(reason)
-    })
+        gate.flag("matches entry ", b"");
+        crate::text::push_dec(&mut gate.reason, (n as u64).saturating_add(1));
+        gate.reason.extend_from_slice(b" of danger_patterns");
+    }
+    Some(gate.reason)
 }
 
+/// Where the input of a program comes from: the command it is in, if that is known.
+type Input<'a> = Option<(&'a View<'a>, &'a Command)>;
+
+/// Its functions return whether they found something, with the reason written down.
 struct Gate<'a> {
     /// The working directory, until a command may have changed it.
     cwd: Option<&'a [u8]>,
@@ -80,225 +123,286 @@ struct Gate<'a> {
     nested: u32,
     /// Bytes that may still be read as scripts: what is nested may not multiply the work.
     fuel: usize,
+    reason: Vec<u8>,
 }
 
 impl Gate<'_> {
-    fn script(&mut self, text: &[u8], fed: bool) -> Option<Vec<u8>> {
-        self.fuel = self.fuel.checked_sub(text.len())?;
-        if self.nested == MAX_NESTED {
-            return None;
+    #[inline(never)]
+    fn flag(&mut self, text: &str, what: &[u8]) -> bool {
+        self.reason.extend_from_slice(text.as_bytes());
+        let shown = what.get(..MAX_SHOWN);
+        self.reason.extend_from_slice(shown.unwrap_or(what));
+        if what.len() > MAX_SHOWN {
+            self.reason.extend_from_slice(b"...");
         }
+        true
+    }
+
+    fn onto_device(&mut self, word: &Word) -> bool {
+        word.known()
+            .is_some_and(|path| is_device(path, false) && self.flag(RAW, path))
+    }
+
+    fn script(&mut self, text: &[u8], fed: bool) -> bool {
+        if self.nested == MAX_NESTED || text.len() > self.fuel {
+            return false;
+        }
+        self.fuel -= text.len();
         self.nested += 1;
         let script = shell::read(text);
         let view = View::new(&script, fed);
-        let found = fork_bomb(&script).or_else(|| {
-            let mut commands = script.commands.iter();
-            commands.find_map(|command| self.command(&view, command))
-        });
+        let found = self.fork_bomb(&script)
+            || script
+                .commands
+                .iter()
+                .any(|command| self.command(&view, command));
         self.nested -= 1;
         found
     }
 
-    fn command(&mut self, view: &View, command: &Command) -> Option<Vec<u8>> {
-        let mut written = command.redirs.iter().filter(|r| r.op == Op::Out);
-        if let Some(reason) = written.find_map(|r| onto_device(&r.target)) {
-            return Some(reason);
+    fn command(&mut self, view: &View, command: &Command) -> bool {
+        for redir in &command.redirs {
+            if redir.op == Op::Out && self.onto_device(&redir.target) {
+                return true;
+            }
         }
-        if command.words.first().is_some_and(|w| view.runs_download(w)) {
-            return Some(DOWNLOAD.to_vec());
+        let words = command.run();
+        if words
+            .first()
+            .is_some_and(|w| view.downloads_to(w, Kind::Output))
+        {
+            return self.flag(DOWNLOAD, b"");
         }
-        let call = unwrap(&command.words)?;
-        self.call(&call, call.input.then_some((view, command)))
+        self.program(words, Some((view, command)))
     }
 
-    /// Judges one program with its arguments. `input`: where its input comes from, if that is known.
-    fn call(&mut self, call: &Call, input: Option<(&View, &Command)>) -> Option<Vec<u8>> {
-        let args = call.args;
-        match call.name {
-            b"rm" => self.rm(args),
-            b"dd" => args.iter().find_map(|word| {
-                let path = word.known()?.strip_prefix(b"of=")?;
-                block_target(path).then(|| because("writes to the device ", path))
-            }),
-            b"tee" => args.iter().find_map(onto_device),
-            b"cp" => args.last().and_then(onto_device),
-            b"cd" | b"pushd" | b"popd" => {
+    /// Judges the program that `words` run.
+    fn program(&mut self, words: &[Word], input: Input) -> bool {
+        let Some(call) = unwrap(words) else {
+            return false;
+        };
+        let input = input.filter(|_| call.input);
+        let name = call.name;
+        let args = call.words.get(1..).unwrap_or(&[]);
+        let key = match name.starts_with(b"mkfs.") {
+            true => b"mkfs",
+            false => name,
+        };
+        let row = PROGRAMS.iter().find(|(names, ..)| listed(names, key));
+        let Some(&(_, act, list, reason)) = row else {
+            return false;
+        };
+        let has = |list: &str| args.iter().find(|w| listed(list, &w.text));
+        let told = match act {
+            Act::Rm => return self.rm(args, reason),
+            Act::Find => return self.find(args, reason),
+            Act::Eval => return self.script(&joined(args), false),
+            Act::Shell => return self.shell(args, input, false),
+            Act::Su => return self.shell(args, None, true),
+            Act::Source => return args.first().is_some_and(|file| self.file(file, input)),
+            Act::Cd => {
                 self.cwd = None;
+                return false;
+            }
+            Act::Dd => {
+                return args.iter().any(|word| {
+                    let path = word.known().and_then(|text| text.strip_prefix(b"of="));
+                    path.is_some_and(|path| is_device(path, true) && self.flag(reason, path))
+                });
+            }
+            Act::Onto => return args.iter().any(|word| self.onto_device(word)),
+            Act::Last => return args.last().is_some_and(|word| self.onto_device(word)),
+            _ if has("--help --version").is_some() => return false,
+            Act::Always | Act::Told => {
+                if has(list).is_some() || matches!(act, Act::Told) && args.is_empty() {
+                    return false;
+                }
                 None
             }
-            b"eval" => {
-                let texts: Vec<&[u8]> = args.iter().map(|w| w.text.as_slice()).collect();
-                self.script(&texts.join(&b' '), false)
+            Act::Any => match has(list) {
+                None => return false,
+                verb => verb,
+            },
+            Act::Verb => {
+                let mut words = args.iter();
+                let verb =
+                    words.find(|w| !w.text.starts_with(b"-") && !listed("start isolate", &w.text));
+                match verb {
+                    Some(verb) if listed(list, &verb.text) => Some(verb),
+                    _ => return false,
+                }
             }
-            b"." | b"source" => self.file(args.first()?, input),
-            b"find" => self.find(args),
-            b"su" => self.su(args),
-            b"start-stop-daemon" => self.daemon(args),
-            name if listed(SHELLS, name) => self.shell(args, input),
-            name => by_name(name, args),
+        };
+        self.flag(reason, name);
+        if let Some(verb) = told {
+            self.flag(" ", &verb.text);
         }
+        true
     }
 
-    fn rm(&self, args: &[Word]) -> Option<Vec<u8>> {
-        let (mut recursive, mut force, mut literal) = (false, false, false);
-        let mut targets = Vec::new();
+    fn rm(&mut self, args: &[Word], reason: &str) -> bool {
+        let (mut recursive, mut force) = (false, false);
         for word in args {
-            match word.known() {
-                Some(b"--") if !literal => literal = true,
-                Some(text) if !literal && text.starts_with(b"--") => {
-                    let is = |long: &[u8]| text.len() > 2 && long.starts_with(text);
-                    recursive |= is(b"--recursive");
-                    force |= is(b"--force");
-                }
-                Some(text) if !literal && text.len() > 1 && text.starts_with(b"-") => {
-                    recursive |= text.iter().any(|b| matches!(b, b'r' | b'R'));
-                    force |= text.contains(&b'f');
-                }
-                _ => targets.push(word),
+            let text = word.known().unwrap_or(b"");
+            if text == b"--" {
+                break;
             }
+            let Some(letters) = text.strip_prefix(b"-") else {
+                continue;
+            };
+            // Of a long option the first letter says it: `--recursive`, `--force`.
+            let letters = match letters {
+                [b'-', letter, ..] => std::slice::from_ref(letter),
+                _ => letters,
+            };
+            recursive |= letters.iter().any(|b| matches!(b, b'r' | b'R'));
+            force |= letters.contains(&b'f');
         }
-        if !recursive || !force {
-            return None;
-        }
-        let target = targets
-            .iter()
-            .find(|w| hazard(w, self.cwd, self.home).is_some())?;
-        Some(because("recursive forced delete of ", &target.text))
+        // As paths, options are harmless.
+        recursive
+            && force
+            && args
+                .iter()
+                .any(|w| hazard(w, self.cwd, self.home).is_some() && self.flag(reason, &w.text))
     }
 
-    fn find(&mut self, args: &[Word]) -> Option<Vec<u8>> {
-        let start = args.iter().position(|w| !listed("-H -L -P", &w.text))?;
-        let args = args.get(start..)?;
-        let is_path = |w: &Word| !w.text.starts_with(b"-") && !listed("( !", &w.text);
-        let paths = args.iter().position(|w| !is_path(w))?;
-        let (paths, tests) = args.split_at_checked(paths)?;
+    fn find(&mut self, args: &[Word], reason: &str) -> bool {
+        let tests = args.iter().position(|w| {
+            let test = matches!(w.text.first(), Some(b'-' | b'(' | b'!'));
+            test && !listed("-H -L -P", &w.text)
+        });
+        let Some((paths, tests)) = tests.and_then(|n| args.split_at_checked(n)) else {
+            return false;
+        };
         let mut removes = false;
         for (i, word) in tests.iter().enumerate() {
             removes |= word.text == b"-delete";
-            if listed("-exec -execdir", &word.text) {
-                let words = tests.get(i + 1..)?;
-                let end = words.iter().position(|w| listed("; +", &w.text));
-                let words = words.get(..end.unwrap_or(words.len()))?;
-                if let Some(call) = unwrap(words) {
-                    removes |= call.name == b"rm";
-                    let found = self.call(&call, None);
-                    if found.is_some() {
-                        return found;
-                    }
-                }
+            if !listed("-exec -execdir", &word.text) {
+                continue;
             }
-        }
-        if !removes {
-            return None;
+            let words = tests.get(i + 1..).unwrap_or(&[]);
+            let end = words.iter().position(|w| listed("; +", &w.text));
+            let words = words.get(..end.unwrap_or(words.len())).unwrap_or(&[]);
+            let name = unwrap(words).map_or(&b""[..], |call| call.name);
+            removes |= name == b"rm";
+            // A find in a find isn't looked into: the work would double with each.
+            if name != b"find" && self.program(words, None) {
+                return true;
+            }
         }
         // Without a test in front the whole of it goes.
         let all = tests
             .first()
             .is_some_and(|w| listed("-delete -exec -execdir", &w.text));
-        let path = paths
-            .iter()
-            .find(|w| match hazard(w, self.cwd, self.home) {
-                Some(Hazard::System) => true,
-                Some(Hazard::Home) => all,
-                _ => false,
-            })?;
-        Some(because("find deletes in ", &path.text))
+        removes
+            && paths.iter().any(|w| {
+                let hazard = hazard(w, self.cwd, self.home);
+                (hazard == Some(Hazard::System) || all && hazard == Some(Hazard::Home))
+                    && self.flag(reason, &w.text)
+            })
     }
 
-    fn su(&mut self, args: &[Word]) -> Option<Vec<u8>> {
+    /// A shell, or `su`, whose operands are no scripts.
+    fn shell(&mut self, args: &[Word], input: Input, su: bool) -> bool {
+        let mut stdin = false;
         let mut args = args.iter();
         while let Some(word) = args.next() {
-            let text = word.text.as_slice();
-            if let Some(script) = text.strip_prefix(b"--command=") {
-                return self.script(script, false);
-            }
-            if text == b"--command" || !text.starts_with(b"--") && is_short(text, b'c') {
-                return self.script(&args.next()?.text, false);
-            }
-        }
-        None
-    }
-
-    fn daemon(&mut self, args: &[Word]) -> Option<Vec<u8>> {
-        let stops = |w: &Word| is_short(&w.text, b'K') || w.text == b"--stop";
-        if args.iter().any(stops) {
-            return None;
-        }
-        let starts = |w: &Word| !w.text.starts_with(b"--") && is_short(&w.text, b'x');
-        let at = args.iter().position(|w| starts(w) || w.text == b"--exec")?;
-        let program = args.get(at + 1..at + 2)?;
-        let mut call = unwrap(program)?;
-        if let Some(n) = args.iter().position(|w| w.text == b"--") {
-            call.args = args.get(n + 1..)?;
-        }
-        self.call(&call, None)
-    }
-
-    fn shell(&mut self, args: &[Word], input: Option<(&View, &Command)>) -> Option<Vec<u8>> {
-        let (mut script, mut stdin) = (false, false);
-        let mut args = args.iter();
-        let operand = loop {
-            let Some(word) = args.next() else { break None };
-            match word.known().unwrap_or(b"") {
-                b"-" | b"--" => break args.next(),
-                b"--rcfile" | b"--init-file" => {
-                    args.next();
+            let text = word.known().unwrap_or(b"");
+            if !text.starts_with(b"-") && !text.starts_with(b"+") {
+                if su || stdin {
+                    continue;
                 }
-                text if text.starts_with(b"--") => {}
-                text if text.starts_with(b"-") || text.starts_with(b"+") => {
-                    script |= is_short(text, b'c');
-                    stdin |= is_short(text, b's');
-                    if matches!(text.last(), Some(b'o' | b'O')) {
-                        args.next();
-                    }
-                }
-                _ => break Some(word),
+                return self.file(word, input);
             }
-        };
-        match operand {
-            Some(text) if script => {
+            if text.starts_with(b"--") {
+                continue;
+            }
+            if text.contains(&b'c') {
                 let fed = input.is_some_and(|(view, command)| view.is_fed(command));
-                self.script(&text.text, fed)
+                return args
+                    .next()
+                    .is_some_and(|script| self.script(&script.text, fed));
             }
-            Some(file) if !stdin => self.file(file, input),
-            _ if script => None,
-            _ => self.stdin(input?),
+            stdin |= text.contains(&b's');
+            if matches!(text.last(), Some(b'o' | b'O')) {
+                args.next();
+            }
         }
+        self.stdin(input)
     }
 
     /// A shell runs what is in `file`.
-    fn file(&mut self, file: &Word, input: Option<(&View, &Command)>) -> Option<Vec<u8>> {
+    fn file(&mut self, file: &Word, input: Input) -> bool {
         if listed("/dev/stdin /dev/fd/0 /proc/self/fd/0", &file.text) {
-            return self.stdin(input?);
+            return self.stdin(input);
         }
-        input?.0.is_download_file(file).then(|| DOWNLOAD.to_vec())
+        input.is_some_and(|(view, _)| view.downloads_to(file, Kind::From))
+            && self.flag(DOWNLOAD, b"")
     }
 
     /// A shell runs what it reads.
-    fn stdin(&mut self, (view, command): (&View, &Command)) -> Option<Vec<u8>> {
-        if let Some(redir) = stdin_redir(command) {
-            return match redir.op {
-                Op::In => view
-                    .is_download_file(&redir.target)
-                    .then(|| DOWNLOAD.to_vec()),
-                Op::Doc(body) => self.script(&view.script.bodies.get(body)?.text, false),
-                Op::Text => self.script(&redir.target.text, false),
-                Op::Out | Op::Dup => None,
-            };
-        }
+    fn stdin(&mut self, input: Input) -> bool {
+        let Some((view, mut command)) = input else {
+            return false;
+        };
         if view.is_fed(command) {
-            return Some(DOWNLOAD.to_vec());
+            return self.flag(DOWNLOAD, b"");
         }
-        // `cat <<EOF | sh`
-        let place = command.place;
-        let before = view.script.commands.get(place.pipe..place.stage)?.last()?;
-        if before.words.len() != 1 || before.words.first()?.text != b"cat" {
-            return None;
+        if stdin_redir(command).is_none() {
+            // `cat <<EOF | sh`
+            let place = command.place;
+            let before = view.script.commands.get(place.pipe..place.stage);
+            match before.and_then(|b| b.last()) {
+                Some(before) if before.words.len() == 1 && joined(&before.words) == b"cat" => {
+                    command = before;
+                }
+                _ => return false,
+            }
         }
-        match stdin_redir(before)?.op {
-            Op::Doc(body) => self.script(&view.script.bodies.get(body)?.text, false),
-            _ => None,
+        let Some(redir) = stdin_redir(command) else {
+            return false;
+        };
+        match redir.op {
+            Op::In => self.file(&redir.target, input),
+            Op::Text => self.script(&redir.target.text, false),
+            Op::Doc(body) => view
+                .script
+                .bodies
+                .get(body)
+                .is_some_and(|body| self.script(body, false)),
+            Op::Out | Op::Dup => false,
         }
+    }
+
+    /// A function that pipes itself into itself, and is called.
+    fn fork_bomb(&mut self, script: &Script) -> bool {
+        for function in &script.functions {
+            let Some(scope) = script.scopes.get(function.scope) else {
+                continue;
+            };
+            let mut last = None;
+            let mut twice = false;
+            for (i, command) in script.commands.iter().enumerate().skip(scope.first) {
+                if command
+                    .words
+                    .first()
+                    .is_none_or(|w| w.text != function.name)
+                {
+                    continue;
+                }
+                if i >= scope.end {
+                    if twice {
+                        return self.flag("fork bomb: ", &function.name);
+                    }
+                    break;
+                }
+                let place = command.place;
+                let pipe = Some((place.scope, place.pipe));
+                twice |= last == pipe;
+                last = pipe;
+            }
+        }
+        false
     }
 }
 
@@ -349,32 +453,36 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether the output of a scope is a download, passed on at most by programs that don't pick from it.
-    fn is_download_scope(&self, number: usize) -> bool {
-        let Some(scope) = self.script.scopes.get(number) else {
+    /// Whether `word` starts with a substitution of this kind whose output is a download, passed on at most by programs
+    /// that don't pick from it: a program named `$(curl …)`, as in `eval "$(curl …)"`, or a file `<(curl …)`.
+    fn downloads_to(&self, word: &Word, kind: Kind) -> bool {
+        let Some(scope) = self.script.scopes.get(word.scope) else {
             return false;
         };
-        if !self.any(scope.first, scope.end) {
+        if word.unknown == 0
+            || word.kind != kind
+            || word.start != 0
+            || !self.any(scope.first, scope.end)
+        {
             return false;
         }
         let mut carried = false;
-        let mut pipe = (usize::MAX, 0);
+        let mut pipe = None;
         for i in scope.first..scope.end {
             let Some(command) = self.script.commands.get(i) else {
                 break;
             };
             let place = command.place;
-            if !self.is_within(place.scope, number) {
+            if !self.is_within(place.scope, word.scope) {
                 continue;
             }
-            if pipe != (place.scope, place.pipe) {
-                if carried {
-                    return true;
-                }
-                pipe = (place.scope, place.pipe);
+            let now = Some((place.scope, place.pipe));
+            if pipe != now && carried {
+                return true;
             }
+            pipe = now;
             carried = self.any(i, i + 1)
-                || carried && unwrap(&command.words).is_some_and(|c| listed(CARRIERS, c.name));
+                || carried && unwrap(command.run()).is_some_and(|c| listed(CARRIERS, c.name));
         }
         carried
     }
@@ -389,118 +497,45 @@ impl<'a> View<'a> {
         }
         true
     }
-
-    /// Whether a program's name is what was downloaded: `$(curl …)`, as in `eval "$(curl …)"`.
-    fn runs_download(&self, word: &Word) -> bool {
-        word.marks.first().is_some_and(|mark| match mark.kind {
-            Kind::Output(scope) => mark.start == 0 && self.is_download_scope(scope),
-            _ => false,
-        })
-    }
-
-    /// Whether a file's name is `<(curl …)`.
-    fn is_download_file(&self, word: &Word) -> bool {
-        word.marks.first().is_some_and(|mark| match mark.kind {
-            Kind::From(scope) => mark.start == 0 && self.is_download_scope(scope),
-            _ => false,
-        })
-    }
-}
-
-fn because(text: &str, what: &[u8]) -> Vec<u8> {
-    let mut reason = text.as_bytes().to_vec();
-    reason.extend_from_slice(what.get(..MAX_SHOWN).unwrap_or(what));
-    if what.len() > MAX_SHOWN {
-        reason.extend_from_slice(b"...");
-    }
-    reason
-}
-
-fn onto_device(word: &Word) -> Option<Vec<u8>> {
-    let path = word.known()?;
-    raw_device(path).then(|| because("writes to the raw device ", path))
-}
-
-/// Whether `text` is a cluster of short options with `letter` in it.
-fn is_short(text: &[u8], letter: u8) -> bool {
-    text.starts_with(b"-") && text.contains(&letter)
 }
 
 fn stdin_redir(command: &Command) -> Option<&Redir> {
     command.redirs.iter().rev().find(|r| r.fd == 0)
 }
 
-/// Programs whose name, with a word or two, says all.
-fn by_name(name: &[u8], args: &[Word]) -> Option<Vec<u8>> {
-    let has = |list: &str| args.iter().any(|w| listed(list, &w.text));
-    if has("--help --version") {
-        return None;
-    }
-    let mut operands = args.iter().filter(|w| !w.text.starts_with(b"-"));
-    if name == b"mkfs" || name.starts_with(b"mkfs.") {
-        return Some(because("makes a filesystem: ", name));
-    }
-    if listed("mke2fs mkdosfs mkswap", name) {
-        return operands.find_map(onto_device);
-    }
-    if name == b"sysupgrade" {
-        let harmless = has("-b -l -T -h --create-backup --list-backup --test");
-        return (!harmless && !args.is_empty()).then(|| because("replaces the system: ", name));
-    }
-    if name == b"shutdown" && has("-c") {
-        return None;
-    }
-    for (names, reason) in &PROGRAMS {
-        if listed(names, name) {
-            return Some(because(reason, name));
-        }
-    }
-    let (_, verbs, reason) = VERBS.iter().find(|(names, ..)| listed(names, name))?;
-    let mut verb = operands.next()?;
-    if name.starts_with(b"mtd") {
-        // Options of mtd take words, too.
-        verb = args.iter().find(|w| listed(verbs, &w.text))?;
-    }
-    let target = listed("start isolate", &verb.text)
-        && operands.next().is_some_and(|w| {
-            let unit = w.text.strip_suffix(b".target");
-            name == b"systemctl" && unit.is_some_and(|unit| listed(verbs, unit))
-        });
-    (target || listed(verbs, &verb.text))
-        .then(|| because(reason, &[name, b" ", &verb.text].concat()))
-}
-
 /// Whether a command downloads something to its output, where a pipe can take it.
 fn is_download(command: &Command) -> bool {
-    let Some(call) = unwrap(&command.words).filter(|c| listed(DOWNLOADERS, c.name)) else {
+    let Some(call) = unwrap(command.run()) else {
         return false;
     };
-    if command.redirs.iter().any(|r| r.fd == 1 && r.op == Op::Out) {
+    let elsewhere = |r: &Redir| r.fd == 1 && r.op == Op::Out;
+    if !listed(DOWNLOADERS, call.name) || command.redirs.iter().any(elsewhere) {
         return false;
     }
-    let (long, letter, takes): (&[u8], u8, &[u8]) = match call.name {
-        b"curl" => (b"--output", b'o', b"AbcCdDeEFhHKmPQrtTuUwxXyYz"),
-        b"fetch" => (b"--output", b'o', b"BSTNiw"),
-        _ => (b"--output-document", b'O', b"aeiotTUwQPBDIRAXl"),
+    let wget = !listed("curl fetch", call.name);
+    // The option with the file, and others that take a word.
+    let (letter, takes): (u8, &[u8]) = match wget {
+        false => (b'o', b"AbcCdDeEFhHKmPQrtTuUwxXyYz"),
+        true => (b'O', b"aeiotTUwQPBDIRAXl"),
     };
     let mut stdout = call.name == b"curl";
-    let mut words = call.args.iter();
+    let mut words = call.words.iter().skip(1);
     while let Some(word) = words.next() {
         let text = word.text.as_slice();
-        let mut value = None;
-        if let Some(rest) = text.strip_prefix(long) {
-            value = match rest.strip_prefix(b"=") {
-                Some(rest) => Some(rest),
-                None if rest.is_empty() => words.next().map(|w| w.text.as_slice()),
-                None => None,
-            };
-        } else if text.starts_with(b"--") {
-            stdout &= !text.starts_with(b"--remote-name");
+        let mut value: Option<&[u8]> = None;
+        let mut next = false;
+        if let Some(long) = text.strip_prefix(b"--") {
+            stdout &= !long.starts_with(b"remote-name");
+            if let Some(rest) = long.strip_prefix(b"output") {
+                let rest = rest.strip_prefix(b"-document").unwrap_or(rest);
+                value = rest.strip_prefix(b"=");
+                next = rest.is_empty();
+            }
         } else if let Some(letters) = text.strip_prefix(b"-") {
             for (i, c) in letters.iter().enumerate() {
                 if *c == letter {
-                    let rest = letters.get(i + 1..).filter(|r| !r.is_empty());
-                    value = rest.or_else(|| words.next().map(|w| w.text.as_slice()));
+                    value = letters.get(i + 1..).filter(|r| !r.is_empty());
+                    next = value.is_none();
                     break;
                 }
                 if takes.contains(c) {
@@ -509,30 +544,14 @@ fn is_download(command: &Command) -> bool {
                 stdout &= *c != b'O';
             }
         }
+        if next {
+            value = words.next().map(|w| w.text.as_slice());
+        }
         if let Some(value) = value {
             stdout = listed("- /dev/stdout /dev/fd/1 /proc/self/fd/1", value);
         }
     }
     stdout
-}
-
-/// A function that pipes itself into itself, and is called.
-fn fork_bomb(script: &Script) -> Option<Vec<u8>> {
-    let calls = |c: &Command, name: &[u8]| c.words.first().is_some_and(|w| w.text == name);
-    script.functions.iter().find_map(|function| {
-        let scope = script.scopes.get(function.scope)?;
-        let body = script.commands.get(scope.first..scope.end)?;
-        let mut inside = body.iter().filter(|c| calls(c, &function.name));
-        let mut last: Option<Place> = None;
-        let twice = inside.any(|c| {
-            let (now, before) = (c.place, last.replace(c.place));
-            before
-                .is_some_and(|b| (b.scope, b.pipe) == (now.scope, now.pipe) && b.stage != now.stage)
-        });
-        let mut after = script.commands.get(scope.end..)?.iter();
-        (twice && after.any(|c| calls(c, &function.name)))
-            .then(|| because("fork bomb: ", &function.name))
-    })
 }
 
 #[cfg(test)]

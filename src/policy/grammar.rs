@@ -1,48 +1,27 @@
-//! The grammar of command lines: lists, pipelines, compound and simple commands. Words are in [`super::words`].
+//! Where commands start and end: lists, pipelines, groups and simple commands. Words are in [`super::words`].
 
-use super::shell::{
-    Command, Function, MAX_DEPTH, Nest, Place, Redir, Scope, Script, Word, assigned,
-};
+use super::hazard::{listed, next_word};
+use super::shell::{Command, Function, MAX_DEPTH, Nest, Place, Scope, Script, Word, assigned};
 use super::words::Pending;
 
-pub(super) type Read<T = ()> = Result<T, &'static str>;
-
-pub(super) const END: u16 = 1;
-pub(super) const PAREN: u16 = 2;
-const BRACE: u16 = 4;
-const THEN: u16 = 8;
-const ELSE: u16 = 16;
-const FI: u16 = 32;
-const DO: u16 = 64;
-const DONE: u16 = 128;
-const ESAC: u16 = 256;
-
-static CLOSERS: [(&[u8], u16); 8] = [
-    (b"}", BRACE),
-    (b"then", THEN),
-    (b"elif", ELSE),
-    (b"else", ELSE),
-    (b"fi", FI),
-    (b"do", DO),
-    (b"done", DONE),
-    (b"esac", ESAC),
-];
-
-const MISSING: &str = "a command is missing";
 pub(super) const UNEXPECTED: &str = "there is an unexpected character";
 pub(super) const UNFINISHED: &str = "a command isn't finished";
 pub(super) const TOO_MUCH: &str = "there is too much in it";
 
-/// A cursor over one text: the command itself, or what stood in backticks or a here-document.
+/// Words that open a list of commands, each with the one that closes it.
+static GROUPS: &str =
+    "( ) { } if fi while done until done for done select done case esac function function";
+
+/// A cursor over one text: the command itself, or what stood in backticks or a here-document. After an error it stands
+/// at the end, where every loop stops.
 pub(super) struct Reader<'a> {
     pub src: &'a [u8],
     pub pos: usize,
     pub script: &'a mut Script,
     pub place: Place,
     pub depth: u32,
-    /// Here-documents whose bodies come after the next newline; those before `base` wait for an outer newline.
+    /// Here-documents whose bodies come after the next newline.
     pub pending: Vec<Pending>,
-    pub base: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -54,51 +33,51 @@ impl<'a> Reader<'a> {
             place,
             depth,
             pending: Vec::new(),
-            base: 0,
         }
     }
 
     /// The byte `n` behind the cursor, 0 at the end: there is no NUL in the text.
+    #[inline(never)]
     pub fn at(&self, n: usize) -> u8 {
         self.src.get(self.pos + n).copied().unwrap_or(0)
     }
 
-    /// Pays for copying or reading again; what is nested may not multiply the work.
-    pub fn spend(&mut self, bytes: usize) -> Read {
-        self.script.fuel = self.script.fuel.checked_sub(bytes).ok_or(TOO_MUCH)?;
-        Ok(())
+    /// Ends the reading; the first reason counts.
+    #[inline(never)]
+    pub fn fail(&mut self, why: &'static str) {
+        self.script.unread = self.script.unread.or(Some(why));
+        self.pos = self.src.len();
     }
 
-    pub fn deeper(&mut self) -> Read {
+    /// Pays for copying or reading again; what is nested may not multiply the work.
+    pub fn spend(&mut self, bytes: usize) {
+        match self.script.fuel.checked_sub(bytes) {
+            Some(fuel) => self.script.fuel = fuel,
+            None => self.fail(TOO_MUCH),
+        }
+    }
+
+    pub fn deeper(&mut self) {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err("it is nested too deep");
+            self.fail("it is nested too deep");
         }
-        Ok(())
     }
 
-    /// Opens a scope. Returns the place to go back to with [`Self::leave`].
-    pub fn enter(&mut self, nest: Nest) -> Read<Place> {
-        self.deeper()?;
-        let n = self.script.commands.len();
+    /// Reads commands up to `until` as a scope. Returns its number.
+    pub fn group(&mut self, nest: Nest, until: &[u8]) -> usize {
+        self.deeper();
+        let first = self.script.commands.len();
+        let scope = self.script.scopes.len();
         let outer = self.place;
-        self.place = Place {
-            scope: self.script.scopes.len(),
-            pipe: n,
-            stage: n,
-        };
         self.script.scopes.push(Scope {
             nest,
             place: outer,
-            first: n,
-            end: n,
+            first,
+            end: first,
         });
-        Ok(outer)
-    }
-
-    /// Closes the scope and returns its number.
-    pub fn leave(&mut self, outer: Place) -> usize {
-        let scope = self.place.scope;
+        self.place.scope = scope;
+        self.list(until);
         let end = self.script.commands.len();
         if let Some(s) = self.script.scopes.get_mut(scope) {
             s.end = end;
@@ -109,375 +88,250 @@ impl<'a> Reader<'a> {
     }
 
     /// Skips blanks, comments, joined lines and, if asked, newlines with the here-documents behind them.
-    pub fn space(&mut self, newlines: bool) -> Read {
+    pub fn space(&mut self, newlines: bool) {
         loop {
             match self.at(0) {
                 b' ' | b'\t' => self.pos += 1,
                 b'\\' if self.at(1) == b'\n' => self.pos += 2,
                 b'#' => {
-                    let rest = self.src.get(self.pos..).unwrap_or(b"");
-                    self.pos += memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+                    while !matches!(self.at(0), 0 | b'\n') {
+                        self.pos += 1;
+                    }
                 }
                 b'\n' if newlines => {
                     self.pos += 1;
-                    self.read_bodies()?;
+                    self.read_bodies();
                 }
-                _ => return Ok(()),
+                _ => return,
             }
         }
     }
 
-    /// The bare word at the cursor if it can be a reserved one, without moving.
+    /// The bare word or the parenthesis at the cursor if it can be a reserved word, without moving.
     fn keyword(&self) -> &'a [u8] {
-        let rest = self.src.get(self.pos..).unwrap_or(b"");
-        let n = rest
-            .iter()
-            .take(10)
-            .position(|&b| is_meta(b))
-            .unwrap_or(rest.len());
-        rest.get(..n).unwrap_or(b"")
+        let paren = matches!(self.at(0), b'(' | b')');
+        let mut n = usize::from(paren);
+        while !paren && n < 10 && !is_meta(self.at(n)) {
+            n += 1;
+        }
+        self.src.get(self.pos..self.pos + n).unwrap_or(b"")
     }
 
-    fn expect(&mut self, byte: u8) -> Read {
-        if self.at(0) != byte {
-            return Err(UNFINISHED);
+    /// Reads commands up to `until`: a reserved word, `)` or, when it is empty, the end of the text.
+    fn list(&mut self, until: &[u8]) {
+        // Whether a command must come, whether it reads from the one before, whether a pattern of `case` comes.
+        let (mut need, mut piped, mut pattern) = (false, false, until == b"esac");
+        loop {
+            self.space(true);
+            if pattern && self.keyword() != until {
+                self.pattern();
+            }
+            pattern = false;
+            self.space(true);
+            let word = self.keyword();
+            let c = self.at(0);
+            if word == until && (c == 0 || !word.is_empty()) && !need {
+                self.pos += word.len();
+                return;
+            }
+            if c == 0 {
+                return self.fail(UNFINISHED);
+            }
+            self.place.stage = self.script.commands.len();
+            if !piped {
+                self.place.pipe = self.place.stage;
+            }
+            need = listed("then elif else do !", word)
+                || word == b"time" && matches!(self.at(5), b'{' | b'(');
+            if need {
+                self.pos += word.len();
+                continue;
+            }
+            if until != b"esac" || c != b';' {
+                self.command(word);
+            }
+            self.space(false);
+            let c = self.at(0);
+            piped = false;
+            match c {
+                b'|' | b'&' => {
+                    self.pos += 1;
+                    let twice = self.at(0) == c;
+                    piped = !twice && c == b'|';
+                    need = twice || piped;
+                    self.pos += usize::from(twice || piped && self.at(0) == b'&');
+                }
+                b';' => {
+                    self.pos += 1;
+                    while until == b"esac" && matches!(self.at(0), b';' | b'&') {
+                        self.pos += 1;
+                        pattern = true;
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Patterns of `case` up to their parenthesis.
+    fn pattern(&mut self) {
+        self.pos += usize::from(self.at(0) == b'(');
+        loop {
+            self.space(false);
+            match self.at(0) {
+                0 => return,
+                b'|' => {}
+                b')' => break,
+                _ => {
+                    self.word(&mut Word::default());
+                    continue;
+                }
+            }
+            self.pos += 1;
         }
         self.pos += 1;
-        Ok(())
     }
 
-    /// Takes one of the ends in `until` if it is at the cursor.
-    fn ending(&mut self, until: u16) -> Option<&'static [u8]> {
-        let (len, word): (usize, &'static [u8]) = match self.at(0) {
-            b')' if until & PAREN != 0 => (1, b")"),
-            b';' if until & ESAC != 0 => match (self.at(1), self.at(2)) {
-                (b';', b'&') => (3, b";;"),
-                (b';' | b'&', _) => (2, b";;"),
-                _ => return None,
-            },
-            _ => {
-                let keyword = self.keyword();
-                let (word, _) = CLOSERS
-                    .iter()
-                    .find(|(word, bit)| until & bit != 0 && *word == keyword)?;
-                (word.len(), word)
+    /// One command that starts with `word`.
+    fn command(&mut self, word: &[u8]) {
+        let mut list = GROUPS.as_bytes();
+        let close = loop {
+            let open = next_word(&mut list);
+            let close = next_word(&mut list);
+            if open == word || open.is_empty() {
+                break close;
             }
         };
-        self.pos += len;
-        Some(word)
+        if close.is_empty() {
+            return self.simple(true);
+        }
+        if word != b"(" || !self.arithmetic() {
+            self.pos += word.len();
+            self.space(false);
+            if word == close {
+                let mut name = Word::default();
+                self.word(&mut name);
+                return self.function(name.text);
+            }
+            if listed("for select case", word) {
+                self.head(word == b"case");
+            }
+            self.group(Nest::Group, close);
+        }
+        self.simple(false);
     }
 
-    /// Reads commands up to one of the ends in `until` and returns which it was.
-    pub fn list(&mut self, until: u16) -> Read<&'static [u8]> {
-        let mut need = false;
-        loop {
-            self.space(true)?;
-            let end = if self.at(0) == 0 {
-                if until != END {
-                    return Err(UNFINISHED);
-                }
-                Some(&b""[..])
-            } else {
-                self.ending(until)
-            };
-            if let Some(end) = end {
-                return if need { Err(MISSING) } else { Ok(end) };
-            }
-            self.pipeline()?;
-            self.space(false)?;
-            let twice = self.at(1) == self.at(0);
-            need = false;
-            match self.at(0) {
-                b';' if !twice && self.at(1) != b'&' => self.pos += 1,
-                b'&' | b'|' if twice => {
-                    self.pos += 2;
-                    need = true;
-                }
-                b'&' => self.pos += 1,
-                0 | b';' | b'\n' | b')' => {}
-                _ => return Err(UNEXPECTED),
-            }
-        }
-    }
-
-    fn pipeline(&mut self) -> Read {
-        self.place.pipe = self.script.commands.len();
-        loop {
-            self.place.stage = self.script.commands.len();
-            self.command()?;
-            self.space(false)?;
-            if self.at(0) != b'|' || self.at(1) == b'|' {
-                return Ok(());
-            }
-            self.pos += 1 + usize::from(self.at(1) == b'&');
-            self.space(true)?;
-        }
-    }
-
-    fn command(&mut self) -> Read {
-        while self.keyword() == b"!" {
-            self.pos += 1;
-            self.space(false)?;
-        }
-        let word = self.keyword();
-        if self.at(0) == b'(' {
-            return self.parens();
-        }
-        let outer = match word {
-            b"{" | b"if" | b"while" | b"until" | b"for" | b"select" | b"case" => {
-                self.pos += word.len();
-                self.enter(Nest::Group)?
-            }
-            b"function" => {
-                self.pos += word.len();
-                self.space(false)?;
-                let name = self.word()?.text;
-                self.space(false)?;
-                if self.at(0) == b'(' {
-                    return self.function(name);
-                }
-                return self.body(name);
-            }
-            b"[[" if matches!(self.at(2), b' ' | b'\t' | b'\n') => return self.condition(),
-            b"time" => {
-                // A keyword only in front of a compound command; else it is a program like nice.
-                let from = self.pos;
-                self.pos += word.len();
-                self.space(false)?;
-                if self.at(0) == b'(' || matches!(self.keyword(), b"{" | b"if" | b"while" | b"for")
-                {
-                    return self.nested_command();
-                }
-                self.pos = from;
-                return self.simple();
-            }
-            _ if CLOSERS.iter().any(|(closer, _)| *closer == word) => {
-                return Err("there is an unexpected keyword");
-            }
-            _ => return self.simple(),
-        };
-        match word {
-            b"{" => {
-                self.list(BRACE)?;
-            }
-            b"if" => {
-                self.list(THEN)?;
-                let mut end = self.list(ELSE | FI)?;
-                while end == b"elif" {
-                    self.list(THEN)?;
-                    end = self.list(ELSE | FI)?;
-                }
-                if end == b"else" {
-                    self.list(FI)?;
-                }
-            }
-            b"case" => self.case()?,
-            _ => {
-                if matches!(word, b"for" | b"select") {
-                    self.for_head()?;
-                }
-                self.list(DO)?;
-                self.list(DONE)?;
-            }
-        }
-        self.leave(outer);
-        self.trailing()
-    }
-
-    fn nested_command(&mut self) -> Read {
-        self.deeper()?;
-        self.command()?;
-        self.depth -= 1;
-        Ok(())
-    }
-
-    /// `( … )` or `(( … ))`.
-    fn parens(&mut self) -> Read {
-        if self.at(1) == b'('
-            && let Some(end) = self.arithmetic_end(self.pos + 2)?
-        {
-            self.pos += 2;
-            self.arithmetic(end)?;
-        } else {
-            self.pos += 1;
-            let outer = self.enter(Nest::Group)?;
-            self.list(PAREN)?;
-            self.leave(outer);
-        }
-        self.trailing()
-    }
-
-    fn for_head(&mut self) -> Read {
-        self.space(false)?;
-        if self.at(0) == b'(' && self.at(1) == b'(' {
-            let end = self.arithmetic_end(self.pos + 2)?.ok_or(UNFINISHED)?;
-            self.pos += 2;
-            self.arithmetic(end)?;
-        } else {
-            self.word()?;
-            self.space(true)?;
+    /// What stands in front of the `do` of a `for`, or behind a `case` up to its first pattern.
+    fn head(&mut self, case: bool) {
+        if !self.arithmetic() {
+            self.word(&mut Word::default());
+            self.space(true);
             if self.keyword() == b"in" {
                 self.pos += 2;
-                self.space(false)?;
-                while !is_end(self.at(0)) {
-                    self.word()?;
-                    self.space(false)?;
-                }
+            }
+            self.space(false);
+            while !case && !is_end(self.at(0)) && self.keyword() != b"do" {
+                self.word(&mut Word::default());
+                self.space(false);
             }
         }
-        self.space(false)?;
-        if self.at(0) == b';' {
+        self.space(false);
+        self.pos += usize::from(self.at(0) == b';');
+    }
+
+    /// The rest of a function definition, behind the name.
+    fn function(&mut self, name: Vec<u8>) {
+        self.space(false);
+        if self.at(0) == b'(' {
+            self.pos += 1;
+            self.space(false);
+            if self.at(0) != b')' {
+                return self.fail(UNEXPECTED);
+            }
             self.pos += 1;
         }
-        Ok(())
-    }
-
-    fn case(&mut self) -> Read {
-        self.space(false)?;
-        self.word()?;
-        self.space(true)?;
-        if self.keyword() != b"in" {
-            return Err(UNFINISHED);
-        }
-        self.pos += 2;
-        loop {
-            self.space(true)?;
-            if self.ending(ESAC) == Some(b"esac") {
-                return Ok(());
-            }
-            if self.at(0) == b'(' {
-                self.pos += 1;
-            }
-            loop {
-                self.space(false)?;
-                self.word()?;
-                self.space(false)?;
-                if self.at(0) != b'|' {
-                    break;
-                }
-                self.pos += 1;
-            }
-            self.expect(b')')?;
-            if self.list(ESAC)? == b"esac" {
-                return Ok(());
-            }
-        }
-    }
-
-    /// `[[ … ]]`: operators in it are not the shell's.
-    fn condition(&mut self) -> Read {
-        let mut words = vec![self.word()?];
-        loop {
-            self.space(true)?;
-            if self.keyword() == b"]]" {
-                self.pos += 2;
-                break;
-            }
-            match self.at(0) {
-                0 => return Err(UNFINISHED),
-                c if is_meta(c) => self.pos += 1,
-                _ => words.push(self.word()?),
-            }
-        }
-        self.push(Vec::new(), words, Vec::new())?;
-        self.trailing()
-    }
-
-    /// `( )` and the body of a function whose name was read.
-    fn function(&mut self, name: Vec<u8>) -> Read {
-        self.pos += 1;
-        self.space(false)?;
-        self.expect(b')')?;
-        self.body(name)
-    }
-
-    fn body(&mut self, name: Vec<u8>) -> Read {
-        self.space(true)?;
-        let outer = self.enter(Nest::Function)?;
+        self.space(true);
+        // The body is the group that comes next.
+        let scope = self.script.scopes.len();
+        self.script.functions.push(Function { name, scope });
         if self.at(0) == b'{' {
             // Some shells take `f(){cmd;}` without the blank.
             self.pos += 1;
-            self.list(BRACE)?;
-            self.trailing()?;
-        } else {
-            self.command()?;
+            self.group(Nest::Group, b"}");
+            self.simple(false);
         }
-        let scope = self.leave(outer);
-        self.script.functions.push(Function { name, scope });
-        Ok(())
     }
 
-    /// Redirections behind a compound command.
-    fn trailing(&mut self) -> Read {
-        let mut redirs = Vec::new();
-        self.space(false)?;
-        while self.redirect(&mut redirs)? {
-            self.space(false)?;
-        }
-        if redirs.is_empty() {
-            return Ok(());
-        }
-        self.push(Vec::new(), Vec::new(), redirs)
-    }
-
-    fn simple(&mut self) -> Read {
-        let (mut assigns, mut words, mut redirs) = (Vec::new(), Vec::<Word>::new(), Vec::new());
+    /// A simple command; without `any` words only the redirections behind a group.
+    fn simple(&mut self, any: bool) {
+        let mut command = Command {
+            assigns: 0,
+            words: Vec::new(),
+            redirs: Vec::new(),
+            place: self.place,
+        };
+        let mut array = false;
         loop {
-            self.space(false)?;
-            if self.redirect(&mut redirs)? {
+            self.space(array);
+            // Operators between `[[` and `]]` are not the shell's.
+            let test = command.words.first().is_some_and(|w| w.text == b"[[");
+            if !test && self.redirect(&mut command.redirs) {
                 continue;
             }
-            match self.at(0) {
-                b'(' => {
-                    let name = words.pop().ok_or(UNEXPECTED)?;
-                    if !words.is_empty() || !assigns.is_empty() || !redirs.is_empty() {
-                        return Err(UNEXPECTED);
+            let c = self.at(0);
+            if !any || c == 0 {
+                if test || array {
+                    self.fail(UNFINISHED);
+                }
+                break;
+            }
+            if test && is_meta(c) || array && c == b')' {
+                array = false;
+                self.pos += 1;
+                continue;
+            }
+            if c == b'(' {
+                let only = command.words.len() == 1;
+                match command.words.pop() {
+                    Some(word) if word.text.ends_with(b"=") => {
+                        array = true;
+                        command.words.push(word);
+                        self.pos += 1;
+                        continue;
                     }
-                    return self.function(name.text);
+                    Some(name) if only => return self.function(name.text),
+                    _ => return self.fail(UNEXPECTED),
                 }
-                c if is_end(c) => break,
-                _ => {}
             }
-            let word = self.word()?;
-            let array = word.text.ends_with(b"=") && self.at(0) == b'(';
-            if words.is_empty() && assigned(&word.text).is_some() {
-                assigns.push(word);
-            } else {
-                words.push(word);
+            if is_end(c) {
+                break;
             }
-            if array {
-                self.pos += 1;
-                self.space(true)?;
-                while self.at(0) != b')' {
-                    assigns.push(self.word()?);
-                    self.space(true)?;
-                }
-                self.pos += 1;
+            let mut word = Word::default();
+            self.word(&mut word);
+            if test && word.text == b"]]" {
+                break;
             }
+            let front = command.words.len() == command.assigns;
+            command.assigns += usize::from(front && (array || assigned(&word.text)));
+            command.words.push(word);
         }
-        self.push(assigns, words, redirs)
-    }
-
-    fn push(&mut self, assigns: Vec<Word>, words: Vec<Word>, redirs: Vec<Redir>) -> Read {
-        if assigns.is_empty() && words.is_empty() && redirs.is_empty() {
-            return Err(MISSING);
+        if self.script.unread.is_some() {
+            return;
         }
-        self.script.commands.push(Command {
-            assigns,
-            words,
-            redirs,
-            place: self.place,
-        });
-        Ok(())
+        if !command.words.is_empty() || !command.redirs.is_empty() {
+            self.script.commands.push(command);
+        } else if any {
+            self.fail(UNEXPECTED);
+        }
     }
 }
 
 /// Whether `b` ends an unquoted word.
 pub(super) fn is_meta(b: u8) -> bool {
-    matches!(b, b' ' | b'\t' | b'<' | b'>' | b'(') || is_end(b)
+    is_end(b) || b" \t<>(".contains(&b)
 }
 
 /// Whether `b` ends a simple command.
 fn is_end(b: u8) -> bool {
-    matches!(b, 0 | b'\n' | b';' | b'&' | b'|' | b')')
+    b"\0\n;&|)".contains(&b)
 }

@@ -2,17 +2,29 @@
 
 use super::shell::{Kind, Word};
 
-/// Whether `name` is one of the words of `list`.
-pub(super) fn listed(list: &str, name: &[u8]) -> bool {
-    words(list).any(|word| word == name)
+/// Takes the next word off `list`; empty at its end.
+#[inline(never)]
+pub(super) fn next_word<'a>(list: &mut &'a [u8]) -> &'a [u8] {
+    let n = memchr::memchr(b' ', list).unwrap_or(list.len());
+    let (word, rest) = list.split_at_checked(n).unwrap_or((list, b""));
+    *list = rest.get(1..).unwrap_or(b"");
+    word
 }
 
-fn words(list: &str) -> impl Iterator<Item = &[u8]> {
-    list.as_bytes().split(|b| *b == b' ')
+/// Whether `name` is one of the words of `list`.
+#[inline(never)]
+pub(super) fn listed(list: &str, name: &[u8]) -> bool {
+    let mut list = list.as_bytes();
+    while !list.is_empty() {
+        if next_word(&mut list) == name {
+            return true;
+        }
+    }
+    false
 }
 
 /// What is lost with a path.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hazard {
     /// The system or a part of it.
     System,
@@ -32,162 +44,142 @@ const THEMSELVES: &str = "home media mnt opt root run srv var www";
 pub(super) fn hazard(word: &Word, cwd: Option<&[u8]>, home: &[u8]) -> Option<Hazard> {
     let path = expand(word, home)?;
     let absolute = path.first()? == &b'/';
-    let mut parts = components(&path);
-    while word.globs() && parts.last().is_some_and(|p| is_everything(p)) {
-        parts.pop();
+    let mut path = clean(&path);
+    loop {
+        let n = path.iter().rposition(|b| *b == b'/').map_or(0, |n| n + 1);
+        // All entries of a directory, or all hidden ones.
+        let last = path.get(n..).unwrap_or(b"");
+        if !word.globs || !listed("* ** .* *.* .[!.]* .??* ..?*", last) {
+            break;
+        }
+        path.truncate(n.saturating_sub(1));
     }
     if absolute {
-        return classify(&parts, home, true);
+        return classify(&path, home, true);
     }
-    let whole = cwd.and_then(|cwd| {
-        let joined = [cwd, b"/", &parts.join(&b'/')].concat();
-        classify(&components(&joined), home, false)
-    });
-    let above = parts.iter().all(|p| *p == b"..");
-    whole.or(above.then_some(Hazard::Here))
+    let above = path.iter().all(|b| matches!(b, b'.' | b'/'));
+    let joined = cwd.map(|cwd| clean(&[cwd, b"/", &path].concat()));
+    joined
+        .and_then(|path| classify(&path, home, false))
+        .or(above.then_some(Hazard::Here))
 }
 
 /// The path `word` stands for: `~`, `$HOME` and `$PWD` in front are put in, the last as `.`.
 fn expand(word: &Word, home: &[u8]) -> Option<Vec<u8>> {
     let home = if home.is_empty() { b"/root" } else { home };
-    let mut path = Vec::new();
+    let text = word.text.as_slice();
+    let mut front: &[u8] = b"";
     let mut rest = 0;
-    for mark in &word.marks {
-        let raw = word.text.get(mark.start..mark.end)?;
-        match mark.kind {
-            Kind::Glob => {}
-            // Some home, whoever it is.
-            Kind::Value if word.text.starts_with(b"/home/$") && mark.start == 6 => {}
-            Kind::Tilde => {
-                let name = word.text.get(1..)?;
-                let name = name.split(|b| *b == b'/').next()?;
-                match name {
-                    b"" => path.extend_from_slice(home),
-                    b"+" => path.push(b'.'),
-                    b"-" => return None,
-                    b"root" => path.extend_from_slice(b"/root"),
-                    _ => path = [b"/home/", name].concat(),
-                }
-                rest = 1 + name.len();
-            }
-            Kind::Value if mark.start == 0 => {
-                if is_variable(raw, b"HOME") {
-                    path.extend_from_slice(home);
-                } else if is_variable(raw, b"PWD") {
-                    path.push(b'.');
-                } else {
-                    return None;
-                }
-                rest = mark.end;
-            }
-            _ => return None,
-        }
-    }
-    path.extend_from_slice(word.text.get(rest..)?);
-    Some(path)
-}
-
-/// Whether an expansion gives the value of `name`: `$name`, `${name}`, `${name:-…}`, `${name:?…}`.
-fn is_variable(raw: &[u8], name: &[u8]) -> bool {
-    let raw = raw.strip_prefix(b"$").unwrap_or(raw);
-    let raw = raw.strip_prefix(b"{").unwrap_or(raw);
-    let Some(rest) = raw.strip_prefix(name) else {
-        return false;
-    };
-    rest.is_empty() || rest == b"}" || rest.starts_with(b":-") || rest.starts_with(b":?")
-}
-
-/// The components of a path with `.`, `..` and empty ones worked out. `..` stays only in front of a relative path.
-pub(super) fn components(path: &[u8]) -> Vec<&[u8]> {
-    let absolute = path.first() == Some(&b'/');
-    let mut parts: Vec<&[u8]> = Vec::new();
-    for part in path.split(|b| *b == b'/') {
-        match part {
-            b"" | b"." => {}
-            b".." if parts.last().is_some_and(|p| *p != b"..") => {
-                parts.pop();
-            }
-            b".." if absolute => {}
-            _ => parts.push(part),
-        }
-    }
-    parts
-}
-
-/// Whether a component matches all entries of a directory, or all hidden ones.
-fn is_everything(part: &[u8]) -> bool {
-    listed("* ** .* *.* .[!.]* .??* ..?*", part)
-}
-
-fn classify(parts: &[&[u8]], home: &[u8], below: bool) -> Option<Hazard> {
-    let Some((top, rest)) = parts.split_first() else {
-        return Some(Hazard::System);
-    };
-    let home = components(home);
-    if home.starts_with(parts) {
-        return Some(if home.len() == parts.len() {
-            Hazard::Home
-        } else {
-            Hazard::System
-        });
-    }
-    if !home.is_empty() && parts.starts_with(&home) {
+    if word.unknown > 1 {
         return None;
+    }
+    if word.unknown == 1 && word.kind == Kind::Tilde {
+        rest = 1;
+        front = match text.get(1) {
+            None | Some(b'/') => home,
+            _ if text.starts_with(b"~root") => b"/",
+            _ => b"/home/",
+        };
+    } else if word.unknown == 1 && (word.start != 6 || !text.starts_with(b"/home/$")) {
+        // Behind `/home/` it is some home, whoever it is.
+        let name = text.get(1..word.end).filter(|_| word.start == 0)?;
+        let name = name.strip_prefix(b"{").unwrap_or(name);
+        let name = name.strip_suffix(b"}").unwrap_or(name);
+        let n = memchr::memchr(b':', name).unwrap_or(name.len());
+        front = match name.get(..n)? {
+            b"HOME" => home,
+            b"PWD" => b".",
+            _ => return None,
+        };
+        rest = word.end;
+    }
+    Some([front, text.get(rest..)?].concat())
+}
+
+/// A path with `.`, `..` and empty components worked out: `/a/b`, `a/b`, nothing for `/` and `.`. `..` stays only in
+/// front of a relative path.
+pub(super) fn clean(path: &[u8]) -> Vec<u8> {
+    let absolute = path.first() == Some(&b'/');
+    let mut out = Vec::new();
+    for part in path.split(|b| *b == b'/') {
+        if part.is_empty() || part == b"." {
+            continue;
+        }
+        if part == b".." && (absolute || !out.is_empty() && !out.ends_with(b"..")) {
+            let n = out.iter().rposition(|b| *b == b'/');
+            out.truncate(n.unwrap_or(0));
+            continue;
+        }
+        if absolute || !out.is_empty() {
+            out.push(b'/');
+        }
+        out.extend_from_slice(part);
+    }
+    out
+}
+
+/// `path` is absolute and clean.
+fn classify(path: &[u8], home: &[u8], below: bool) -> Option<Hazard> {
+    let home = clean(home);
+    let is_below = |path: &[u8], dir: &[u8]| {
+        let rest = path.strip_prefix(dir);
+        rest.is_some_and(|rest| rest.starts_with(b"/"))
+    };
+    if is_below(&home, path) || path.is_empty() {
+        return Some(Hazard::System);
+    }
+    if path == home {
+        return Some(Hazard::Home);
+    }
+    if !home.is_empty() && is_below(path, &home) {
+        return None;
+    }
+    let path = path.get(1..)?;
+    let n = memchr::memchr(b'/', path).unwrap_or(path.len());
+    let top = path.get(..n)?;
+    let depth = path.iter().filter(|b| **b == b'/').count();
+    if depth == 0 && top == b"root" || depth == 1 && top == b"home" {
+        return Some(Hazard::Home);
     }
     let content = listed(WITH_CONTENT, top);
-    match (*top, rest) {
-        (b"root", []) | (b"home", [_]) => Some(Hazard::Home),
-        (_, []) => (content || listed(THEMSELVES, top)).then_some(Hazard::System),
-        (b"var", [b"lib"]) => Some(Hazard::System),
-        (b"dev", [b"shm", _, ..]) | (b"usr", [b"src", _, ..] | [b"local", _, _, ..]) => None,
-        _ => (below && content).then_some(Hazard::System),
-    }
+    let loose = path.starts_with(b"dev/shm/")
+        || path.starts_with(b"usr/src/")
+        || path.starts_with(b"usr/local/") && depth > 2;
+    let guarded = match depth {
+        0 => content || listed(THEMSELVES, top),
+        _ => below && content && !loose || path == b"var/lib",
+    };
+    guarded.then_some(Hazard::System)
 }
 
-/// Whether `path` names a raw block or flash device: `/dev/sda1`, `/dev/mtd0`, `/dev/disk/by-id/…`.
-pub(super) fn raw_device(path: &[u8]) -> bool {
-    let Some((name, more)) = device(path) else {
+/// Names below `/dev` of block and flash devices. The last letter stands for what follows: `a` for a letter, `0` for a
+/// digit (or a star each), `/` for a directory of devices.
+const RAW: &str = "sda hda vda xvda mmcblk0 nvme0 mtd0 mtdblock0 ubi0 ubiblock0 dm-0 md0 loop0 nbd0 \
+    disk/ mapper/ block/ mtd/ md/";
+/// The same for what `dd` may write to.
+const HARMLESS: &str = "tty0 ttya fd/ pts/ shm/ tcp/ udp/";
+
+/// Whether `path` names a raw block or flash device: `/dev/sda1`, `/dev/mtd0`, `/dev/disk/by-id/…`. For `dd`: any that
+/// is more than a terminal or a bottomless pit.
+pub(super) fn is_device(path: &[u8], dd: bool) -> bool {
+    let path = clean(path);
+    let Some(name) = path.strip_prefix(b"/dev/") else {
         return false;
     };
-    if more {
-        return listed("disk mapper block mtd md", name);
+    let mut list = if dd { HARMLESS } else { RAW }.as_bytes();
+    while let Some((class, prefix)) = next_word(&mut list).split_last() {
+        let next = name.strip_prefix(prefix).and_then(|rest| rest.first());
+        let fits = next.is_some_and(|next| match class {
+            b'a' => next.is_ascii_alphabetic() || *next == b'*',
+            b'0' => next.is_ascii_digit() || *next == b'*',
+            _ => next == class,
+        });
+        if fits && (*class == b'/' || !name.contains(&b'/')) {
+            return !dd;
+        }
     }
-    let follows = |prefixes: &str, test: fn(u8) -> bool| {
-        words(prefixes).any(|prefix| {
-            let rest = name.strip_prefix(prefix);
-            rest.and_then(|r| r.first()).is_some_and(|b| test(*b))
-        })
-    };
-    follows("sd hd vd xvd", |b| b.is_ascii_lowercase() || b == b'*')
-        || follows(
-            "mmcblk nvme mtd mtdblock ubi ubiblock dm- md loop nbd",
-            |b| b.is_ascii_digit() || b == b'*',
-        )
-}
-
-/// Whether writing blocks to `path` is writing to a device that is more than a terminal or a bottomless pit.
-pub(super) fn block_target(path: &[u8]) -> bool {
-    let harmless = |name: &[u8]| {
-        listed(
-            "null zero full random urandom stdin stdout stderr console kmsg ptmx",
-            name,
-        ) || name.starts_with(b"tty")
-    };
-    match device(path) {
-        Some((name, false)) => !harmless(name),
-        Some((name, true)) => !listed("fd pts shm tcp udp", name),
-        None => false,
-    }
-}
-
-/// The name below `/dev`, and whether the path goes on behind it.
-fn device(path: &[u8]) -> Option<(&[u8], bool)> {
-    if path.first() != Some(&b'/') {
-        return None;
-    }
-    match components(path).as_slice() {
-        [b"dev", name] => Some((name, false)),
-        [b"dev", name, _, ..] => Some((name, true)),
-        _ => None,
-    }
+    dd && !listed(
+        "null zero full random urandom stdin stdout stderr console kmsg ptmx tty",
+        name,
+    )
 }

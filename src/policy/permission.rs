@@ -10,8 +10,8 @@
 //! them: when these say ask, the caller decides again with the granted ones alone and [`Level::Ask`] as the default.
 
 use super::danger::danger;
-use super::hazard::{components, listed};
-use super::shell::{self, Command, Op, Script, Word};
+use super::hazard::{clean, listed};
+use super::shell::{self, Command, Op, Word, joined};
 use super::wrapper;
 use crate::tools::Level;
 
@@ -24,24 +24,6 @@ pub enum Verdict {
     Ask(String),
     /// Refuse, for this reason.
     Deny(String),
-}
-
-impl Verdict {
-    fn rank(&self) -> u8 {
-        match self {
-            Verdict::Allow => 0,
-            Verdict::Ask(_) => 1,
-            Verdict::Deny(_) => 2,
-        }
-    }
-
-    fn or_stricter(self, other: Verdict) -> Verdict {
-        if other.rank() > self.rank() {
-            other
-        } else {
-            self
-        }
-    }
 }
 
 /// Decides about a call of `tool`, whose level is `level` unless `rules` name another.
@@ -59,98 +41,123 @@ pub fn decide(
     if yes && listed("bash remote_bash write", tool.as_bytes()) {
         return Verdict::Allow;
     }
-    let named = rules.iter().rev().find(|(rule, _)| rule == tool);
-    let level = named.map_or(level, |(_, level)| *level);
-    let of_tool = || match level {
-        Level::Allow => Verdict::Allow,
-        Level::Ask => Verdict::Ask(text(&[tool, " asks first"])),
-        Level::Deny => Verdict::Deny(text(&[tool, " is denied by the configuration"])),
+    let mut of_tool = Found {
+        level,
+        kind: "the permission of ",
+        name: tool,
     };
-    let patterns = Patterns::new(rules, tool);
-    if level == Level::Deny || patterns.rules.is_empty() {
-        return of_tool();
+    let mut patterns = false;
+    for (rule, level) in rules {
+        if rule == tool {
+            of_tool.level = *level;
+        }
+        patterns |= pattern(rule, tool).is_some();
     }
+    if !patterns || of_tool.level == Level::Deny {
+        return of_tool.verdict();
+    }
+    let find = |texts: &[&[u8]], allowing: usize| find(rules, tool, texts, allowing);
     if !takes_command(tool) {
-        let clean = clean_path(subject);
-        let found = patterns.find(&[subject, &clean], &[subject, &clean]);
-        return found.unwrap_or_else(of_tool);
+        let mut clean = clean_path(subject);
+        if clean.is_empty() {
+            clean = subject.to_vec();
+        }
+        return find(&[subject, &clean], 2).unwrap_or(of_tool).verdict();
     }
 
     let script = shell::read(subject);
-    let whole = [subject.trim_ascii()];
-    let mut verdict = match patterns.find(&whole, &[]) {
-        Some(found) => found,
-        None if script.commands.is_empty() => of_tool(),
-        None => Verdict::Allow,
-    };
+    let mut worst = find(&[subject.trim_ascii()], 0).unwrap_or(Found {
+        // Its parts decide.
+        level: match script.commands.is_empty() {
+            true => of_tool.level,
+            false => Level::Allow,
+        },
+        ..of_tool
+    });
     if let Some(why) = script.unread {
-        let ask = Verdict::Ask(text(&["the command can't be read: ", why]));
-        verdict = verdict.or_stricter(ask);
+        worst.stricter(Found {
+            level: Level::Ask,
+            kind: "the command can't be read: ",
+            name: why,
+        });
     }
     for command in &script.commands {
-        verdict = verdict.or_stricter(part(&patterns, command).unwrap_or_else(of_tool));
+        let full = joined(&command.words);
+        let plain = joined(command.run());
+        let inner = wrapper::unwrap(command.run()).map_or(Vec::new(), |call| joined(call.words));
+        // An allowed program isn't yet allowed to write where a redirection says.
+        let allowing = usize::from(!writes(command));
+        worst.stricter(find(&[&full, &plain, &inner], allowing).unwrap_or(of_tool));
     }
-    verdict
+    worst.verdict()
 }
 
-/// What the patterns say about one simple command.
-fn part(patterns: &Patterns, command: &Command) -> Option<Verdict> {
-    let plain = joined(&command.words);
-    let full = if command.assigns.is_empty() {
-        plain.clone()
-    } else {
-        let assigns = joined(&command.assigns);
-        [assigns.as_slice(), plain.as_slice()].join(&b' ')
-    };
-    let inner = wrapper::unwrap(&command.words).map_or(Vec::new(), |call| joined(call.words));
-    // An allowed program isn't yet allowed to write where a redirection says.
-    let allowing: &[&[u8]] = if writes(command) { &[] } else { &[&full] };
-    patterns.find(&[&full, &plain, &inner], allowing)
+/// What decided about a call.
+#[derive(Clone, Copy)]
+struct Found<'a> {
+    level: Level,
+    kind: &'static str,
+    name: &'a str,
 }
 
-/// The patterns of one tool.
-struct Patterns<'a> {
-    rules: Vec<(&'a str, &'a [u8], Level)>,
-}
-
-impl<'a> Patterns<'a> {
-    fn new(rules: &'a [(String, Level)], tool: &str) -> Self {
-        let mut found: Vec<(&str, &[u8], Level)> = Vec::new();
-        for (rule, level) in rules {
-            let pattern = rule
-                .strip_prefix(tool)
-                .and_then(|r| r.strip_prefix('('))
-                .and_then(|r| r.strip_suffix(')'));
-            if let Some(pattern) = pattern {
-                found.retain(|(_, old, _)| *old != pattern.as_bytes());
-                found.push((rule, pattern.as_bytes(), *level));
-            }
+impl<'a> Found<'a> {
+    fn stricter(&mut self, other: Found<'a>) {
+        if other.level as u8 > self.level as u8 {
+            *self = other;
         }
-        Patterns { rules: found }
     }
 
-    /// The strictest rule that matches: deny and ask when they match one of `texts`, allow when it matches all of
-    /// `allowing` (and there are any).
-    fn find(&self, texts: &[&[u8]], allowing: &[&[u8]]) -> Option<Verdict> {
-        let rule = |wanted: Level| {
-            self.rules.iter().find(|(_, pattern, level)| {
-                *level == wanted
-                    && match wanted {
-                        Level::Allow => {
-                            !allowing.is_empty() && allowing.iter().all(|t| matches(pattern, t))
-                        }
-                        _ => texts.iter().any(|t| matches(pattern, t)),
-                    }
-            })
+    fn verdict(self) -> Verdict {
+        // Only the reason why a command can't be read says all.
+        let rest = match self.level {
+            Level::Allow => return Verdict::Allow,
+            _ if self.kind.ends_with(": ") => "",
+            Level::Ask => " asks first",
+            Level::Deny => " denies it",
         };
-        if let Some((rule, ..)) = rule(Level::Deny) {
-            return Some(Verdict::Deny(text(&["the rule ", rule, " denies it"])));
+        let reason = [self.kind, self.name, rest].concat();
+        match self.level {
+            Level::Deny => Verdict::Deny(reason),
+            _ => Verdict::Ask(reason),
         }
-        if let Some((rule, ..)) = rule(Level::Ask) {
-            return Some(Verdict::Ask(text(&["the rule ", rule, " asks first"])));
-        }
-        rule(Level::Allow).map(|_| Verdict::Allow)
     }
+}
+
+/// The pattern of a rule `tool(pattern)`.
+fn pattern<'a>(rule: &'a str, tool: &str) -> Option<&'a [u8]> {
+    let rule = rule.as_bytes().strip_prefix(tool.as_bytes())?;
+    rule.strip_prefix(b"(")?.strip_suffix(b")")
+}
+
+/// The strictest rule of `tool` that matches: deny and ask when they match one of `texts`, allow when it matches all of
+/// the first `allowing` ones (and there are any).
+fn find<'a>(
+    rules: &'a [(String, Level)],
+    tool: &str,
+    texts: &[&[u8]],
+    allowing: usize,
+) -> Option<Found<'a>> {
+    let mut best: Option<Found> = None;
+    for (i, (rule, level)) in rules.iter().enumerate() {
+        let Some(pattern) = pattern(rule, tool) else {
+            continue;
+        };
+        let hit = match level {
+            Level::Allow => {
+                allowing > 0 && texts.iter().take(allowing).all(|t| matches(pattern, t))
+            }
+            _ => texts.iter().any(|t| matches(pattern, t)),
+        };
+        let stricter = best.is_none_or(|b| *level as u8 > b.level as u8);
+        if hit && stricter && !rules.iter().skip(i + 1).any(|(later, _)| later == rule) {
+            best = Some(Found {
+                level: *level,
+                kind: "the rule ",
+                name: rule,
+            });
+        }
+    }
+    best
 }
 
 /// Whether `text` is what `pattern` describes; `*` stands for any bytes. A ` *` at the end also stands for nothing:
@@ -189,11 +196,6 @@ fn takes_command(tool: &str) -> bool {
     listed("bash remote_bash", tool.as_bytes())
 }
 
-fn joined(words: &[Word]) -> Vec<u8> {
-    let texts: Vec<&[u8]> = words.iter().map(|w| w.text.as_slice()).collect();
-    texts.join(&b' ')
-}
-
 /// Whether a command writes to a file through a redirection.
 fn writes(command: &Command) -> bool {
     let mut out = command.redirs.iter().filter(|r| r.op == Op::Out);
@@ -205,15 +207,7 @@ fn clean_path(subject: &[u8]) -> Vec<u8> {
     if subject.windows(3).any(|w| w == b"://") {
         return subject.to_vec();
     }
-    let mut clean = components(subject).join(&b'/');
-    if subject.starts_with(b"/") {
-        clean.insert(0, b'/');
-    }
-    clean
-}
-
-fn text(parts: &[&str]) -> String {
-    parts.concat()
+    clean(subject)
 }
 
 /// Programs whose first argument says what they do.
@@ -230,32 +224,36 @@ pub fn propose(tool: &str, command: &[u8]) -> Option<String> {
     if !takes_command(tool) {
         return Some(tool.to_string());
     }
-    let script: Script = shell::read(command);
+    let script = shell::read(command);
     let [only] = script.commands.as_slice() else {
         return None;
     };
     let compound = script.scopes.len() > 1 || script.unread.is_some();
-    if compound || !only.assigns.is_empty() || writes(only) {
+    if compound || only.assigns > 0 || writes(only) {
         return None;
     }
     if danger(command, b"", b"", &mut |_| None).is_some() {
         return None;
     }
-    let plain = |word: &Word| {
-        let text = word.known().filter(|t| t.iter().all(|b| is_plain(*b)));
-        text.and_then(|t| std::str::from_utf8(t).ok())
-            .map(str::to_string)
-    };
-    let program = plain(only.words.first()?)?;
-    let name = program.as_bytes().rsplit(|b| *b == b'/').next()?;
-    if wrapper::is_wrapper(name) || listed(RUN_ANYTHING, name) {
+    let program = plain(&only.words, 0)?;
+    let name = program.rsplit('/').next()?.as_bytes();
+    if wrapper::wrapper(name).is_some() || listed(RUN_ANYTHING, name) {
         return None;
     }
-    if !listed(WITH_VERBS, name) {
-        return Some(text(&[tool, "(", &program, " *)"]));
+    let mut rule = [tool, "(", program, " "].concat();
+    if listed(WITH_VERBS, name) {
+        let verb = plain(&only.words, 1).filter(|verb| !verb.starts_with('-'))?;
+        rule.push_str(verb);
     }
-    let verb = plain(only.words.get(1)?)?;
-    (!verb.starts_with('-')).then(|| text(&[tool, "(", &program, " ", &verb, "*)"]))
+    rule.push_str("*)");
+    Some(rule)
+}
+
+/// A word that a rule can be made of.
+fn plain(words: &[Word], n: usize) -> Option<&str> {
+    let text = words.get(n)?.known()?;
+    let plain = text.iter().all(|b| is_plain(*b));
+    std::str::from_utf8(text).ok().filter(|_| plain)
 }
 
 fn is_plain(b: u8) -> bool {
@@ -282,7 +280,11 @@ mod tests {
     }
 
     fn word(verdict: &Verdict) -> &'static str {
-        ["allow", "ask", "deny"][usize::from(verdict.rank())]
+        match verdict {
+            Verdict::Allow => "allow",
+            Verdict::Ask(_) => "ask",
+            Verdict::Deny(_) => "deny",
+        }
     }
 
     fn bash(config: &str, level: Level, command: &str) -> &'static str {

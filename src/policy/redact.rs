@@ -12,104 +12,93 @@ const SHORTEST: usize = 4;
 pub fn redact(text: &[u8], secrets: &[&[u8]]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut pos = 0;
-    while pos < text.len() {
-        let (keep, end) = match span(text, pos, secrets) {
-            Some(found) => found,
-            None => {
-                out.push(text[pos]);
-                pos += 1;
-                continue;
+    while let Some(rest) = text.get(pos..).filter(|r| !r.is_empty()) {
+        // What stays before the secret, and where it ends.
+        let (mut keep, mut end) = (0, 0);
+        for secret in secrets {
+            if secret.len() >= SHORTEST.max(end) && rest.starts_with(secret) {
+                end = secret.len();
             }
-        };
-        out.extend_from_slice(&text[pos..keep]);
-        out.extend_from_slice(MARK);
-        pos = end;
+        }
+        // Everything else begins a word.
+        if end == 0 && (pos == 0 || !is_name(text[pos - 1])) {
+            (keep, end) = shape(rest);
+        }
+        if end == 0 {
+            out.push(rest[0]);
+            pos += 1;
+        } else {
+            out.extend_from_slice(&rest[..keep]);
+            out.extend_from_slice(MARK);
+            pos += end;
+        }
     }
     out
 }
 
-/// A secret that starts, with what introduces it, at `pos`: where the secret itself begins and ends.
-fn span(text: &[u8], pos: usize, secrets: &[&[u8]]) -> Option<(usize, usize)> {
-    let rest = &text[pos..];
-    let known = secrets
-        .iter()
-        .filter(|s| s.len() >= SHORTEST && rest.starts_with(s))
-        .map(|s| s.len())
-        .max();
-    if let Some(n) = known {
-        return Some((pos, pos + n));
-    }
-    // Everything else begins a word.
-    if pos > 0 && is_name(text[pos - 1]) {
-        return None;
-    }
-    match rest.first()? {
-        b's' if rest.starts_with(b"sk-") => {
-            let n = run(rest, |b| is_name(b) || b == b'-');
-            let digit = rest[..n].iter().any(u8::is_ascii_digit);
-            (n >= 19 || n >= 11 && digit).then_some((pos + 3, pos + n))
+/// What looks like a secret at the start of `rest`, with what introduces it: where the secret itself begins and ends;
+/// zeros when nothing does.
+fn shape(rest: &[u8]) -> (usize, usize) {
+    let bearer = rest.get(..7).unwrap_or_default();
+    if rest.starts_with(b"sk-") {
+        let n = run(rest, b"_-", true);
+        if n >= 19 || n >= 11 && rest[..n].iter().any(u8::is_ascii_digit) {
+            return (3, n);
         }
-        b'b' | b'B'
-            if rest
-                .get(..7)
-                .is_some_and(|w| w.eq_ignore_ascii_case(b"bearer ")) =>
-        {
-            let token = &rest[7..];
-            let n = run(token, |b| is_name(b) || b"-.~+/=".contains(&b));
-            // "a bearer token" is prose.
-            let prose = n < 16
-                && token[..n]
-                    .iter()
-                    .all(|b| b.is_ascii_lowercase() || *b == b'.');
-            (!prose).then_some((pos + 7, pos + 7 + n))
+    } else if bearer.eq_ignore_ascii_case(b"bearer ") {
+        let token = &rest[7..];
+        let n = run(token, b"_-.~+/=", true);
+        // "a bearer token" is prose.
+        let word = |b: &u8| b.is_ascii_lowercase() || *b == b'.';
+        if n >= 16 || !token[..n].iter().all(word) {
+            return (7, 7 + n);
         }
-        _ => assignment(rest).map(|(start, end)| (pos + start, pos + end)),
+    } else {
+        return assignment(rest);
     }
+    (0, 0)
 }
 
-/// `NAME=value` with a telling name at the start of `rest`: where the value begins and ends.
-fn assignment(rest: &[u8]) -> Option<(usize, usize)> {
-    let n = run(rest, is_name);
-    if rest.get(n) != Some(&b'=') || rest.get(n + 1) == Some(&b'=') {
-        return None;
+/// `NAME=value` with a telling name at the start of `rest`, as [`shape`].
+fn assignment(rest: &[u8]) -> (usize, usize) {
+    let n = run(rest, b"_", true);
+    let (name, rest) = rest.split_at(n);
+    if rest.first() != Some(&b'=') || rest.get(1) == Some(&b'=') {
+        return (0, 0);
     }
-    let name = &rest[..n];
-    let telling = [&b"KEY"[..], b"TOKEN", b"SECRET", b"PASSWORD"]
-        .iter()
-        .any(|word| {
-            n >= word.len() && {
-                let (front, tail) = name.split_at(n - word.len());
-                // In lower case a bare `key=` is any program's parameter; `api_key=` is not.
-                tail == *word
-                    || tail.eq_ignore_ascii_case(word)
-                        && (front.ends_with(b"_") || word.len() > 5 || front.ends_with(b"api"))
-            }
-        });
-    if !telling {
-        return None;
+    let mut telling = false;
+    for word in [&b"KEY"[..], b"TOKEN", b"SECRET", b"PASSWORD"] {
+        let (front, tail) = name.split_at(n.saturating_sub(word.len()));
+        // In lower case a bare `key=` is any program's parameter; `api_key=` is not.
+        telling |= tail == word
+            || tail.eq_ignore_ascii_case(word)
+                && (front.ends_with(b"_") || word.len() > 5 || front.ends_with(b"api"));
     }
     // The value may be quoted, in JSON even with an escaped quote.
-    let mut start = n + 1;
-    let escaped = usize::from(rest.get(start) == Some(&b'\\'));
-    let quote = rest.get(start + escaped).copied();
-    let quoted = matches!(quote, Some(b'"' | b'\''));
-    if quoted {
-        start += escaped + 1;
-    }
-    let value = &rest[start..];
-    let len = if quoted {
-        run(value, |b| {
-            Some(b) != quote && b != b'\\' && b != b'"' && b != b'\n'
-        })
-    } else {
-        run(value, |b| b > b' ' && !b"\"'\\;&|()<>{},`".contains(&b))
+    let (start, stop): (_, &[u8]) = match rest {
+        [_, b'\\', b'"', ..] | [_, b'\\', b'\'', ..] => (3, b"\"\\\n"),
+        [_, b'"', ..] => (2, b"\"\\\n"),
+        [_, b'\'', ..] => (2, b"'\"\\\n"),
+        _ => (1, b"\"'\\;&|()<>{},`"),
     };
+    let value = &rest[start..];
+    let mut len = run(value, stop, false);
+    if start == 1 {
+        let blank = value.iter().position(|b| *b <= b' ');
+        len = len.min(blank.unwrap_or(len));
+    }
     // `$NAME` is where the secret comes from, not the secret.
-    (len > 0 && value[0] != b'$').then_some((start, start + len))
+    if !telling || len == 0 || value[0] == b'$' {
+        return (0, 0);
+    }
+    (n + start, n + start + len)
 }
 
-fn run(text: &[u8], inside: impl Fn(u8) -> bool) -> usize {
-    text.iter().position(|&b| !inside(b)).unwrap_or(text.len())
+/// The length of the run of letters, digits and `set` at the start of `text`, or, if not `inside`, of anything but `set`.
+#[inline(never)]
+fn run(text: &[u8], set: &[u8], inside: bool) -> usize {
+    let ends = |b: &u8| (set.contains(b) || inside && b.is_ascii_alphanumeric()) != inside;
+    text.iter().position(ends).unwrap_or(text.len())
 }
 
 fn is_name(b: u8) -> bool {

@@ -1,11 +1,12 @@
 //! A reader of POSIX and busybox ash command lines, with the parts of bash that models write. It finds every simple
 //! command a line would run, however deep in groups, loops, functions, substitutions and here-documents, and keeps
-//! what is known of each word. It runs nothing, expands nothing and knows no variables.
+//! what is known of each word. It runs nothing, expands nothing, knows no variables and judges no grammar beyond what
+//! it needs to tell commands from data: it may accept what a shell refuses.
 //!
-//! Refused: aliases, history, extended globs and brace expansion (`sh -c` has none of them); here-documents end at the
-//! end of the text as in real shells. Work and memory are bounded by the length of the text, nesting by [`MAX_DEPTH`].
+//! Refused: aliases, history, extended globs, brace expansion; here-documents end at the end of
+//! the text as in real shells. Work and memory are bounded by the length of the text, nesting by [`MAX_DEPTH`].
 
-use super::grammar::{END, Reader};
+use super::grammar::Reader;
 
 /// Bytes of a command that are read; the kernel takes 128 KiB in one argument.
 pub(super) const MAX_INPUT: usize = 256 * 1024;
@@ -14,53 +15,54 @@ pub(super) const MAX_WORDS: usize = 16_384;
 /// Levels of nesting.
 pub(super) const MAX_DEPTH: u32 = 48;
 
-/// What a part of a word stands for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// What a part of a word stands for that isn't just itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Kind {
-    /// An unquoted `*`, `?` or `[`.
-    Glob,
+    /// `$x`, `${x…}`, `$((…))`, `$'…'` with escapes, `>(…)`: the value is unknown.
+    #[default]
+    Value,
     /// An unquoted `~` at the start.
     Tilde,
-    /// `$x`, `${x…}`, `$((…))`: the value is unknown.
-    Value,
-    /// `$(…)` or backticks; the scope with its commands.
-    Output(usize),
-    /// `<(…)`; the scope.
-    From(usize),
-    /// `>(…)`; the scope.
-    Into(usize),
-}
-
-/// A part of a word's text that isn't just itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mark {
-    /// Where it starts in [`Word::text`].
-    pub start: usize,
-    /// Where it ends.
-    pub end: usize,
-    /// What it is.
-    pub kind: Kind,
+    /// `$(…)` or backticks.
+    Output,
+    /// `<(…)`
+    From,
 }
 
 /// A word of a command, or the body of a here-document.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Word {
     /// The text without its quotes. Expansions stand in it as they were written.
     pub text: Vec<u8>,
-    /// The expansions, by place.
-    pub marks: Vec<Mark>,
+    /// Whether there is an unquoted `*`, `?` or `[`.
+    pub globs: bool,
+    /// How many expansions there are; what follows is about the first one.
+    pub unknown: u32,
+    /// What it is.
+    pub kind: Kind,
+    /// Its scope, for [`Kind::Output`] and [`Kind::From`].
+    pub scope: usize,
+    /// Where it starts in the text.
+    pub start: usize,
+    /// Where it ends.
+    pub end: usize,
 }
 
 impl Word {
     /// The text when it is known: nothing in it is expanded but globs.
     pub fn known(&self) -> Option<&[u8]> {
-        let plain = self.marks.iter().all(|m| m.kind == Kind::Glob);
-        plain.then_some(self.text.as_slice())
+        (self.unknown == 0).then_some(self.text.as_slice())
     }
 
-    /// Whether there is an unquoted glob character.
-    pub fn globs(&self) -> bool {
-        self.marks.iter().any(|m| m.kind == Kind::Glob)
+    /// Notes an expansion that starts at `start` and ends the text so far.
+    pub(super) fn mark(&mut self, start: usize, kind: Kind, scope: usize) {
+        self.unknown += 1;
+        if self.unknown == 1 {
+            self.kind = kind;
+            self.scope = scope;
+            self.start = start;
+            self.end = self.text.len();
+        }
     }
 }
 
@@ -80,10 +82,9 @@ pub enum Op {
 }
 
 /// A redirection.
-#[derive(Clone)]
 pub struct Redir {
-    /// The descriptor; 1 for `&>`.
-    pub fd: u32,
+    /// The descriptor, 1 for `&>`, 9 for those above 9.
+    pub fd: u8,
     /// What it does.
     pub op: Op,
     /// File, descriptor, delimiter or text.
@@ -104,14 +105,21 @@ pub struct Place {
 
 /// A simple command. Redirections of a group or a loop are a command without words behind it.
 pub struct Command {
-    /// `NAME=value` words in front, and the elements of arrays.
-    pub assigns: Vec<Word>,
-    /// Program and arguments.
+    /// How many words in front are `NAME=value` or elements of arrays.
+    pub assigns: usize,
+    /// Assignments, program and arguments.
     pub words: Vec<Word>,
     /// Redirections in order.
     pub redirs: Vec<Redir>,
     /// Where it stands.
     pub place: Place,
+}
+
+impl Command {
+    /// Program and arguments.
+    pub fn run(&self) -> &[Word] {
+        self.words.get(self.assigns..).unwrap_or(&[])
+    }
 }
 
 /// What a scope is.
@@ -121,12 +129,8 @@ pub enum Nest {
     Top,
     /// `{ }`, `( )`, if, while, for, case: its input and output are those of its place.
     Group,
-    /// The body of a function.
-    Function,
-    /// `$( )` and backticks.
+    /// `$( )`, backticks and `<( )`.
     Output,
-    /// `<( )`
-    From,
     /// `>( )`: its input is what the command at its place writes.
     Into,
 }
@@ -159,8 +163,8 @@ pub struct Script {
     pub scopes: Vec<Scope>,
     /// Functions defined.
     pub functions: Vec<Function>,
-    /// Bodies of here-documents; in unquoted ones the expansions are marked.
-    pub bodies: Vec<Word>,
+    /// Bodies of here-documents.
+    pub bodies: Vec<Vec<u8>>,
     /// Why the text can't be read, if it can't. What was read before stays: a shell runs it line by line.
     pub unread: Option<&'static str>,
     pub(super) fuel: usize,
@@ -178,34 +182,32 @@ pub fn read(text: &[u8]) -> Script {
         fuel: text.len().saturating_mul(8).saturating_add(4096),
         word_count: 0,
     };
-    script.scopes.push(Scope {
-        nest: Nest::Top,
-        place: Place::default(),
-        first: 0,
-        end: 0,
-    });
-    script.unread = if text.len() > MAX_INPUT {
-        Some("it is too long")
-    } else if memchr::memchr(0, text).is_some() {
-        Some("there is a NUL byte in it")
-    } else {
-        let mut reader = Reader::new(text, &mut script, Place::default(), 0);
-        reader.list(END).err()
-    };
-    let end = script.commands.len();
-    if let Some(top) = script.scopes.first_mut() {
-        top.end = end;
+    let mut reader = Reader::new(text, &mut script, Place::default(), 0);
+    if text.len() > MAX_INPUT || memchr::memchr(0, text).is_some() {
+        reader.fail("it is too long or has a NUL byte");
     }
+    reader.group(Nest::Top, b"");
     script
 }
 
-/// The length of the name in front of `=` or `+=`, when `text` starts as an assignment.
-pub fn assigned(text: &[u8]) -> Option<usize> {
-    let n = text.iter().position(|&b| !is_name(b))?;
-    let rest = text.get(n..)?;
-    let first = *text.first()?;
-    let is = n > 0 && !first.is_ascii_digit();
-    (is && (rest.starts_with(b"=") || rest.starts_with(b"+="))).then_some(n)
+/// Words with a blank between them.
+pub(super) fn joined(words: &[Word]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for word in words {
+        if !out.is_empty() {
+            out.push(b' ');
+        }
+        out.extend_from_slice(&word.text);
+    }
+    out
+}
+
+/// Whether `text` starts as an assignment: a name in front of `=` or `+=`.
+pub fn assigned(text: &[u8]) -> bool {
+    let name = text.iter().position(|b| !is_name(*b)).unwrap_or(0);
+    let rest = text.get(name..).unwrap_or(b"");
+    let rest = rest.strip_prefix(b"+").unwrap_or(rest);
+    name > 0 && rest.first() == Some(&b'=') && !text.first().is_some_and(u8::is_ascii_digit)
 }
 
 pub(super) fn is_name(b: u8) -> bool {

@@ -1,67 +1,14 @@
 //! Programs that run the program named in their arguments: `sudo -u root`, `env A=b`, `timeout 5`.
 
-use super::hazard::listed;
+use super::hazard::{listed, next_word};
 use super::shell::{Word, assigned};
 
-/// A program that runs another one.
-struct Wrapper {
-    name: &'static str,
-    /// Options that take an argument.
-    takes: &'static str,
-    /// Options with which it runs nothing.
-    inert: &'static str,
-    /// Words between the options and the program.
-    skips: Skip,
-}
-
-#[derive(Clone, Copy)]
-enum Skip {
-    None,
-    /// `NAME=value` words.
-    Assigns,
-    /// One word that starts with a digit or isn't known.
-    Number,
-    /// One word.
-    Word,
-}
-
-const fn wrapper(
-    name: &'static str,
-    takes: &'static str,
-    inert: &'static str,
-    skips: Skip,
-) -> Wrapper {
-    Wrapper {
-        name,
-        takes,
-        inert,
-        skips,
-    }
-}
-
-static WRAPPERS: [Wrapper; 21] = [
-    wrapper("sudo", "ugpCcrtTRDhU", "lvkKe", Skip::Assigns),
-    wrapper("doas", "uC", "L", Skip::Assigns),
-    wrapper("env", "uC", "S", Skip::Assigns),
-    wrapper("busybox", "", "", Skip::None),
-    wrapper("toybox", "", "", Skip::None),
-    wrapper("command", "", "vV", Skip::None),
-    wrapper("builtin", "", "", Skip::None),
-    wrapper("exec", "a", "", Skip::None),
-    wrapper("nohup", "", "", Skip::None),
-    wrapper("nice", "n", "", Skip::None),
-    wrapper("ionice", "cn", "pPu", Skip::None),
-    wrapper("chrt", "TPD", "pm", Skip::Number),
-    wrapper("taskset", "", "p", Skip::Number),
-    wrapper("stdbuf", "ioe", "", Skip::None),
-    wrapper("time", "fo", "", Skip::None),
-    wrapper("timeout", "skt", "", Skip::Number),
-    wrapper("setsid", "", "", Skip::None),
-    wrapper("coproc", "", "", Skip::None),
-    wrapper("xargs", "ILnPsdaE", "", Skip::None),
-    wrapper("chroot", "", "", Skip::Word),
-    wrapper("flock", "wE", "u", Skip::Word),
-];
+/// Four words each: the name; the options that take an argument; those with which it runs nothing; what stands between
+/// the options and the program: `=` `NAME=value` words, `0` one word that starts with a digit or isn't known, `w` one
+/// word. `.` is none.
+const WRAPPERS: &str = "sudo ugpCcrtTRDhU lvkKe = doas uC L = env uC S = busybox . . . toybox . . . command . vV . \
+    builtin . . . exec a . . nohup . . . nice n . . ionice cn pPu . chrt TPD pm 0 taskset . p 0 stdbuf ioe . . \
+    time fo . . timeout skt . 0 setsid . . . coproc . . . xargs ILnPsdaE . . chroot . . w flock wE u w";
 
 /// Long options of wrappers that take the next word.
 const LONG: &str = "--user --group --chdir --chroot --host --prompt --signal --kill-after --unset --adjustment \
@@ -71,81 +18,79 @@ const LONG: &str = "--user --group --chdir --chroot --host --prompt --signal --k
 pub(super) struct Call<'a> {
     /// The program's name without its directory.
     pub name: &'a [u8],
-    /// Its arguments.
-    pub args: &'a [Word],
-    /// The words from the program on.
+    /// The program and its arguments.
     pub words: &'a [Word],
     /// Whether its input is that of the command.
     pub input: bool,
+}
+
+/// The row of a wrapper, behind its name.
+pub(super) fn wrapper(name: &[u8]) -> Option<&'static [u8]> {
+    let mut list = WRAPPERS.as_bytes();
+    while !list.is_empty() {
+        if next_word(&mut list) == name {
+            return Some(list);
+        }
+        for _ in 0..3 {
+            next_word(&mut list);
+        }
+    }
+    None
 }
 
 /// The program that `words` run in the end; `None` when it isn't known or there is none.
 pub(super) fn unwrap(mut words: &[Word]) -> Option<Call<'_>> {
     let mut input = true;
     loop {
-        let (first, args) = words.split_first()?;
+        let (first, mut args) = words.split_first()?;
         let name = program(first.known()?);
-        let Some(wrapper) = WRAPPERS.iter().find(|w| w.name.as_bytes() == name) else {
-            return Some(Call {
-                name,
-                args,
-                words,
-                input,
-            });
+        let Some(mut row) = wrapper(name) else {
+            return Some(Call { name, words, input });
         };
         input &= name != b"xargs";
-        words = inside(wrapper, args)?;
-    }
-}
-
-/// Whether `name` is a program that runs others.
-pub(super) fn is_wrapper(name: &[u8]) -> bool {
-    WRAPPERS.iter().any(|w| w.name.as_bytes() == name)
-}
-
-/// The words behind a wrapper's own options and operands.
-fn inside<'a>(wrapper: &Wrapper, mut words: &'a [Word]) -> Option<&'a [Word]> {
-    while let Some(text) = words.first()?.known() {
-        let mut skip = 1;
-        if text == b"--" {
-            words = words.get(1..)?;
-            break;
-        } else if text.starts_with(b"--") {
-            skip += usize::from(listed(LONG, text));
-        } else if let Some(letters) = text.strip_prefix(b"-") {
+        let takes = next_word(&mut row);
+        let inert = next_word(&mut row);
+        let skips = row.first().copied().unwrap_or(b'.');
+        while let Some(text) = args.first()?.known() {
+            let Some(letters) = text.strip_prefix(b"-") else {
+                break;
+            };
+            args = args.get(1..)?;
+            if letters == b"-" {
+                break;
+            }
+            let mut skip = listed(LONG, text);
             for (i, letter) in letters.iter().enumerate() {
-                if wrapper.inert.as_bytes().contains(letter) {
+                if *letter == b'-' {
+                    break;
+                }
+                if inert.contains(letter) {
                     return None;
                 }
-                if wrapper.takes.as_bytes().contains(letter) {
-                    skip += usize::from(i + 1 == letters.len());
+                if takes.contains(letter) {
+                    skip = i + 1 == letters.len();
                     break;
                 }
             }
-        } else {
-            break;
+            args = args.get(usize::from(skip)..)?;
         }
-        words = words.get(skip..)?;
-    }
-    let first = words.first()?;
-    match wrapper.skips {
-        Skip::None => {}
-        Skip::Assigns => {
-            while assigned(&words.first()?.text).is_some() {
-                words = words.get(1..)?;
+        loop {
+            let word = args.first()?;
+            let fits = match skips {
+                b'=' => assigned(&word.text),
+                b'0' => word
+                    .known()
+                    .is_none_or(|t| t.first().is_some_and(u8::is_ascii_digit)),
+                b'w' => true,
+                _ => false,
+            };
+            args = args.get(usize::from(fits)..)?;
+            if !fits || skips != b'=' {
+                break;
             }
         }
-        Skip::Number => {
-            if first
-                .known()
-                .is_none_or(|t| t.first().is_some_and(u8::is_ascii_digit))
-            {
-                words = words.get(1..)?;
-            }
-        }
-        Skip::Word => words = words.get(1..)?,
+        words = args;
     }
-    Some(words)
 }
 
 /// The name of a program without the directory, when that is one where the system's programs are.

@@ -28,10 +28,8 @@ fn leading_number(text: &[u8]) -> Option<u64> {
         .iter()
         .position(|b| !b.is_ascii_digit() && *b != b',')
         .unwrap_or(text.len());
-    let digits: Vec<u8> = text[..n].iter().copied().filter(|b| *b != b',').collect();
-    if digits.is_empty() {
-        return None;
-    }
+    let mut digits = text[..n].to_vec();
+    digits.retain(|&b| b != b',');
     crate::json::value::decimal(&digits, 0)
 }
 
@@ -71,25 +69,24 @@ pub fn room(words: &[u8]) -> Option<Adapt> {
 
 /// What to change in the request for the one adapted try.
 pub fn change(said: &Said, words: &[u8]) -> Option<Adapt> {
-    let has = |needle: &str| find(words, needle.as_bytes()).is_some();
-    let unknown = any(
-        words,
+    let has = |list: &str| any(words, list);
+    let drop = |name: &str| Some(Adapt::DropField(name.to_string()));
+    let unknown = has(
         "unsupported|not supported|unknown|unrecognized|unexpected|extra inputs|extra_forbidden|additional properties",
     );
-    let thinking = ["reasoning_content", "reasoning_details", "reasoning"]
-        .into_iter()
-        .find(|f| has(f));
-    if let Some(field) = thinking
-        && !unknown
-        && any(words, "must be passed back|missing")
-    {
-        return Some(Adapt::AddMessageField(field.to_string()));
+    if !unknown && has("must be passed back|missing") {
+        for field in ["reasoning_content", "reasoning_details", "reasoning"] {
+            if has(field) {
+                return Some(Adapt::AddMessageField(field.to_string()));
+            }
+        }
     }
-    if has("max_completion_tokens") && has("max_tokens") && unknown {
+    if unknown && has("max_completion_tokens") && has("max_tokens") {
         return Some(Adapt::RenameMaxTokens);
     }
-    if has("tool_choice") && (unknown || has("does not support")) {
-        return Some(Adapt::DropField("tool_choice".to_string()));
+    let refused = unknown || has("does not support");
+    if refused && has("tool_choice") {
+        return drop("tool_choice");
     }
     if let Some(path) = field(said, words, unknown) {
         let end = path.iter().rposition(|b| b".]".contains(b));
@@ -100,7 +97,7 @@ pub fn change(said: &Said, words: &[u8]) -> Option<Adapt> {
         }
         let of_message = find(&path, b"messages").is_some()
             || name == b"reasoning_content"
-            || any(words, "'messages.|messages[");
+            || has("'messages.|messages[");
         let name = String::from_utf8(name).unwrap_or_default();
         return Some(if of_message {
             Adapt::StripMessageField(name)
@@ -108,7 +105,7 @@ pub fn change(said: &Said, words: &[u8]) -> Option<Adapt> {
             Adapt::DropField(name)
         });
     }
-    if any(words, "max_tokens|max_completion_tokens|max_new_tokens") {
+    if has("max_tokens|max_completion_tokens|max_new_tokens") {
         // "supports at most 16384", "less than or equal to `8192`", "the valid range of max_tokens is [1, 8192]".
         let most = "at most |less than or equal to |maximum value of |maximum is |must be <= |cannot exceed |[1, ";
         let mut most = most.as_bytes().split(|&b| b == b'|');
@@ -117,11 +114,11 @@ pub fn change(said: &Said, words: &[u8]) -> Option<Adapt> {
             return Some(Adapt::MaxTokens(most));
         }
     }
-    if has("temperature") && (unknown || has("only 1 is allowed") || has("does not support")) {
-        return Some(Adapt::DropField("temperature".to_string()));
+    if (refused || has("only 1 is allowed")) && has("temperature") {
+        return drop("temperature");
     }
-    let hollow = "must not be empty|cannot be empty|content is empty|non-empty content";
-    if has("content") && any(words, hollow) {
+    if has("must not be empty|cannot be empty|content is empty|non-empty content") && has("content")
+    {
         return Some(Adapt::NullContent);
     }
     None

@@ -90,30 +90,31 @@ struct Fragment<'a> {
 
 impl<'a> Fragment<'a> {
     fn read(value: Value<'a>) -> Fragment<'a> {
-        let mut f = Fragment {
-            index: None,
-            id: String::new(),
-            name: String::new(),
-            arguments: None,
-            extra: None,
-        };
-        f.members(value);
-        f
-    }
-
-    fn members(&mut self, value: Value<'a>) {
-        for (key, v) in value.entries().filter(|(_, v)| !v.is_null()) {
-            match key.raw() {
-                b"index" => self.index = v.u64(),
-                b"id" => self.id = v.string().unwrap_or_default(),
-                b"function" => self.members(v),
-                b"name" => self.name = v.string().unwrap_or_default(),
-                b"arguments" => self.arguments = Some(v),
-                b"extra_content" => self.extra = Some(v),
-                _ => {}
-            }
+        let mut found = [None; 6];
+        let names = "function|index|id|name|arguments|extra_content";
+        value.pick(names, &mut found);
+        if let Some(function) = found[0] {
+            function.pick(names, &mut found);
+        }
+        let [_, index, id, name, arguments, extra] = found;
+        Fragment {
+            index: index.and_then(|v| v.u64()),
+            id: text(id),
+            name: text(name),
+            arguments,
+            extra,
         }
     }
+}
+
+fn text(value: Option<Value>) -> String {
+    value.and_then(|v| v.string()).unwrap_or_default()
+}
+
+/// Whether a tool of that name was offered.
+#[inline(never)]
+pub fn known(tools: &[String], name: &str) -> bool {
+    tools.iter().any(|t| t == name)
 }
 
 impl Calls {
@@ -182,15 +183,25 @@ impl Calls {
 
     /// The call a fragment continues; `None` when it begins one.
     fn find(&self, f: &Fragment, tools: &[String]) -> Option<usize> {
-        let last_with = |fits: &dyn Fn(&Part) -> bool| self.parts.iter().rposition(fits);
-        let by_id = || last_with(&|p| !f.id.is_empty() && p.id == f.id);
+        let same_id = |p: &Part| !f.id.is_empty() && p.id == f.id;
+        // By id and number; by the number alone; by the id alone, when the number runs on although it is the same call.
+        let (mut by_both, mut by_index, mut by_id) = (None, None, None);
+        for (i, p) in self.parts.iter().enumerate() {
+            let (index, id) = (p.index == f.index, same_id(p));
+            if index {
+                by_index = Some(i);
+            }
+            if id {
+                by_id = Some(i);
+            }
+            if index && id {
+                by_both = Some(i);
+            }
+        }
         let at = if f.index.is_some() {
-            // The number alone fits, or a number that runs on although the id says that it is the same call.
-            last_with(&|p| p.index == f.index && !f.id.is_empty() && p.id == f.id)
-                .or_else(|| last_with(&|p| p.index == f.index))
-                .or_else(|| by_id().filter(|_| f.name.is_empty()))
+            by_both.or(by_index).or(by_id.filter(|_| f.name.is_empty()))
         } else if !f.id.is_empty() {
-            by_id()
+            by_id
         } else {
             self.parts.len().checked_sub(1)
         }?;
@@ -206,9 +217,8 @@ impl Calls {
             return Some(at);
         }
         if f.name != part.name {
-            let known = |name: &str| tools.iter().any(|t| t == name);
             let begun = !part.text.out.is_empty();
-            let other = whole || known(&f.name) && (begun || known(&part.name));
+            let other = whole || known(tools, &f.name) && (begun || known(tools, &part.name));
             return if other && joined(&part.name, &f.name, tools).is_none() {
                 None
             } else {
@@ -226,11 +236,8 @@ impl Calls {
 
     /// The calls in order, each with a name, an id that is unique among them, and arguments that are one object, or a
     /// fault. `stopped`: why none of them may run whatever it looks like.
-    pub fn finish(self, stopped: Option<&str>, tools: &[String]) -> Vec<Call> {
-        let Calls {
-            mut parts,
-            too_many,
-        } = self;
+    pub fn finish(&mut self, stopped: &str, tools: &[String]) -> Vec<Call> {
+        let mut parts = std::mem::take(&mut self.parts);
         // Nearly always in order already, and few: the library's sort would cost four kilobytes.
         for i in 1..parts.len() {
             let mut j = i;
@@ -239,7 +246,7 @@ impl Calls {
                 j -= 1;
             }
         }
-        let seed = time::monotonic_ms() ^ time::unix_seconds().rotate_left(20);
+        let seed = time::monotonic_ms() as u32 ^ (time::unix_seconds() as u32).rotate_left(20);
         let mut out: Vec<Call> = Vec::with_capacity(parts.len());
         for (i, mut part) in parts.into_iter().enumerate() {
             part.text.flush();
@@ -255,7 +262,7 @@ impl Calls {
                 ..Call::default()
             };
             if call.id.is_empty() || out.iter().any(|c| c.id == call.id) {
-                let mut n = seed.wrapping_add(i as u64);
+                let mut n = seed.wrapping_add(i as u32);
                 loop {
                     call.id = made_up_id(n);
                     if !out.iter().any(|c| c.id == call.id) {
@@ -264,27 +271,34 @@ impl Calls {
                     n = n.wrapping_add(1);
                 }
             }
-            match (arguments(&raw), stopped) {
-                (Err(Fault::Cut), _) => call.fault = Some(Fault::Cut.phrase()),
-                (_, Some(why)) => call.fault = Some(why.to_string()),
-                (Err(fault), None) => call.fault = Some(fault.phrase()),
-                (Ok(object), None) => call.arguments = object,
+            let mut fault = String::new();
+            match arguments(&raw) {
+                Err(Fault::Cut) => fault = Fault::Cut.phrase(),
+                _ if !stopped.is_empty() => fault.push_str(stopped),
+                Err(why) => fault = why.phrase(),
+                Ok(object) => call.arguments = object,
             }
+            let mut what = "";
             if part.leaked {
-                let what =
-                    "this call came as text and could not be read; make it again as a tool call";
-                call.fault = Some(what.to_string());
+                what = "this call came as text and could not be read; make it again as a tool call";
             }
             if call.name.is_empty() {
-                call.name = "unnamed".to_string();
-                call.fault = Some("the call has no tool name".to_string());
+                call.name.push_str("unnamed");
+                what = "the call has no tool name";
             }
-            if call.fault.is_some() {
+            if !what.is_empty() {
+                fault.clear();
+                fault.push_str(what);
+            }
+            if !fault.is_empty() {
+                call.fault = Some(fault);
                 call.arguments = raw;
             }
             out.push(call);
         }
-        if too_many && let Some(last) = out.last_mut() {
+        if self.too_many
+            && let Some(last) = out.last_mut()
+        {
             last.fault =
                 Some("too many calls in one reply; the calls after this one were dropped".into());
         }
@@ -311,14 +325,15 @@ impl Part {
 /// Whether a fragment's arguments begin an object that is not the one `part` holds.
 fn begins_another(arguments: Option<Value>, part: &Part) -> bool {
     let Some(value) = arguments else { return false };
-    let text = value.text().map_or(value.raw().to_vec(), |t| t.bytes());
+    let mut text = Vec::new();
+    value.push_to(&mut text);
     let text = text.trim_ascii();
     matches!(text.first(), Some(b'{' | b'"')) && text != part.text.out.trim_ascii()
 }
 
 /// `head` + `piece`, when that begins the name of a tool and the two are not tools of their own.
 fn joined(head: &str, piece: &str, tools: &[String]) -> Option<String> {
-    if piece.is_empty() || tools.iter().any(|t| t == head) && tools.iter().any(|t| t == piece) {
+    if piece.is_empty() || known(tools, head) && known(tools, piece) {
         return None;
     }
     let whole = [head, piece].concat();
@@ -331,8 +346,7 @@ fn clean_name<'a>(name: &'a str, tools: &[String]) -> &'a str {
     let name = name.get(..end).unwrap_or(name).trim_ascii();
     let dot = name.bytes().rposition(|b| b == b'.' || b == b':');
     let bare = name.get(dot.map_or(0, |i| i + 1)..).unwrap_or(name);
-    let known = |n: &str| tools.iter().any(|t| t == n);
-    if !known(name) && known(bare) {
+    if !known(tools, name) && known(tools, bare) {
         bare
     } else {
         name
@@ -340,14 +354,12 @@ fn clean_name<'a>(name: &'a str, tools: &[String]) -> &'a str {
 }
 
 /// Nine letters and digits, as the strictest server wants them.
-fn made_up_id(seed: u64) -> String {
-    let mut n = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 16;
+fn made_up_id(seed: u32) -> String {
+    let mut n = seed.wrapping_mul(0x9E37_79B1);
     let mut id = String::from("c");
     for _ in 0..8 {
-        id.push(char::from(
-            b"0123456789abcdefghijklmnopqrstuvwxyz"[(n % 36) as usize],
-        ));
-        n /= 36;
+        id.push(char::from(b"0123456789abcdef"[(n >> 28) as usize]));
+        n <<= 4;
     }
     id
 }
@@ -388,7 +400,7 @@ mod tests {
             w.close(b'}').close(b'}');
             calls.push(parse(&w.out).unwrap(), false, &tools);
         }
-        calls.finish(None, &tools)
+        calls.finish("", &tools)
     }
 
     fn shown(fragments: &[&str]) -> String {
@@ -482,7 +494,7 @@ mod tests {
             calls.push(parse(piece).unwrap(), false, &tools);
         }
         assert!(calls.len() > 1_600_000);
-        let call = &calls.finish(None, &tools)[0];
+        let call = &calls.finish("", &tools)[0];
         assert!(call.fault.as_deref().unwrap().contains("cut"));
         let mut calls = Calls::default();
         for i in 0..10_000 {
@@ -491,7 +503,7 @@ mod tests {
             );
             calls.push(parse(one.as_bytes()).unwrap(), false, &tools);
         }
-        let calls = calls.finish(None, &tools);
+        let calls = calls.finish("", &tools);
         assert_eq!(calls.len(), MAX_CALLS);
         assert!(calls[MAX_CALLS - 1].fault.is_some());
     }
@@ -512,7 +524,7 @@ mod tests {
 
     #[test]
     fn made_up_ids_suit_the_strictest_server() {
-        for seed in [0, 1, u64::MAX] {
+        for seed in [0, 1, u32::MAX] {
             let id = made_up_id(seed);
             assert!(
                 id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()),

@@ -3,6 +3,7 @@
 
 use super::Delta;
 use super::leak::{self, Opener, Verdict};
+use super::said::find;
 use crate::json::{Joiner, Text};
 
 const OPEN: &[u8] = b"<think>";
@@ -235,17 +236,6 @@ impl Content {
         }
         (self.mode, self.tagged) = (Mode::Start, true);
         true
-    }
-}
-
-fn find(text: &[u8], tag: &[u8]) -> Option<usize> {
-    let mut from = 0;
-    loop {
-        let at = from + memchr::memchr(b'<', text.get(from..)?)?;
-        if text[at..].starts_with(tag) {
-            return Some(at);
-        }
-        from = at + 1;
     }
 }
 

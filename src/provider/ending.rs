@@ -2,7 +2,7 @@
 
 use super::said::is_one;
 use super::{Class, Finish, Usage};
-use crate::json::{Kind, Value};
+use crate::json::Value;
 
 /// How the server said it ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,18 +39,10 @@ const FAILED: [(Class, &str); 2] = [
     ),
 ];
 
-/// Where servers put the token counts: ours (prompt, completion, cached), the outer name or empty, the name.
-const COUNTS: [(u8, &str, &str); 9] = [
-    (0, "", "prompt_tokens"),
-    (0, "", "input_tokens"),
-    (1, "", "completion_tokens"),
-    (1, "", "output_tokens"),
-    (2, "", "prompt_cache_hit_tokens"),
-    (2, "", "cached_tokens"),
-    (2, "", "cache_read_input_tokens"),
-    (2, "input_tokens_details", "cached_tokens"),
-    (2, "prompt_tokens_details", "cached_tokens"),
-];
+/// Where servers put the token counts: two names of the prompt's, two of the completion's, five of those from the cache,
+/// of which the last two are objects.
+const COUNTS: &str = "prompt_tokens|input_tokens|completion_tokens|output_tokens|prompt_cache_hit_tokens|cached_tokens\
+    |cache_read_input_tokens|input_tokens_details|prompt_tokens_details";
 
 impl End {
     /// Reads a finish reason; what no table has, and what is no string, is a normal stop.
@@ -76,30 +68,23 @@ impl End {
 }
 
 /// Takes token counts. They are running totals: what is named again replaces what was.
-pub fn count(total: &mut Option<Usage>, usage: Value) {
-    if usage.kind() != Kind::Object {
-        return;
+pub fn count(total: &mut Option<Usage>, usage: Option<Value>) {
+    let Some(usage) = usage else { return };
+    let mut found = [None; 9];
+    usage.pick(COUNTS, &mut found);
+    for outer in &mut found[7..] {
+        *outer = outer.and_then(|v| v.get("cached_tokens"));
     }
-    let mut counts = [None; 3];
-    for (which, outer, name) in COUNTS {
-        let holder = if outer.is_empty() {
-            Some(usage)
-        } else {
-            usage.get(outer)
-        };
-        let count = holder.and_then(|h| h.get_u64(name));
-        if let Some(slot) = counts.get_mut(usize::from(which)) {
-            *slot = count.or(*slot);
+    for (i, value) in found.iter().enumerate() {
+        if let Some(n) = value.and_then(|v| v.u64()) {
+            let total = total.get_or_insert_default();
+            match i {
+                0 | 1 => total.prompt = n,
+                2 | 3 => total.completion = n,
+                _ => total.cached = n,
+            }
         }
     }
-    if counts == [None; 3] {
-        return;
-    }
-    let [prompt, completion, cached] = counts;
-    let total = total.get_or_insert_default();
-    total.prompt = prompt.unwrap_or(total.prompt);
-    total.completion = completion.unwrap_or(total.completion);
-    total.cached = cached.unwrap_or(total.cached);
 }
 
 #[cfg(test)]
@@ -141,7 +126,7 @@ mod tests {
         let read = |texts: &[&str]| {
             let mut total = None;
             for text in texts {
-                count(&mut total, parse(text.as_bytes()).unwrap());
+                count(&mut total, parse(text.as_bytes()).ok());
             }
             total.map(|u| (u.prompt, u.completion, u.cached))
         };

@@ -25,10 +25,10 @@ pub fn classify(head: &Head, body: &[u8]) -> Failure {
     match parse_prefix(body) {
         Ok((value, _)) => said = Said::read(value),
         Err(_) if body.starts_with(b"<") => said.text = page(body),
-        Err(_) => said.text = body[..body.len().min(4096)].to_vec(),
+        Err(_) => {}
     }
-    if said.text.is_empty() && !body.is_empty() {
-        // JSON without a word in it that we know.
+    if said.text.is_empty() {
+        // No JSON, or JSON without a word in it that we know.
         said.text = body[..body.len().min(4096)].to_vec();
     }
     let mut message = b"HTTP ".to_vec();
@@ -49,15 +49,9 @@ pub fn classify(head: &Head, body: &[u8]) -> Failure {
         message.extend_from_slice(b" (is base_url right?)");
     }
     let blank = body.is_empty() && !head.headers.is_empty();
-    judge(
-        head.status,
-        head,
-        &said,
-        body,
-        blank,
-        Stage::Status,
-        message,
-    )
+    let mut failure = plain(Class::Fatal, Stage::Status, head.status, message);
+    judge(&mut failure, head, &said, body, blank);
+    failure
 }
 
 /// Judges an error object that came inside a reply, bare or with what it was wrapped in. `status` is 0 when only the object
@@ -77,15 +71,9 @@ pub fn from_error_json(value: Value, status: u16) -> Failure {
         &said.text
     };
     push_line(&mut message, text);
-    judge(
-        status,
-        &Head::default(),
-        &said,
-        value.raw(),
-        false,
-        Stage::Body,
-        message,
-    )
+    let mut failure = plain(Class::Fatal, Stage::Body, status, message);
+    judge(&mut failure, &Head::default(), &said, value.raw(), false);
+    failure
 }
 
 /// Judges an error that came inside a reply and may be JSON or plain text.
@@ -96,15 +84,7 @@ pub fn from_error_text(text: &[u8]) -> Failure {
     }
     let mut quoted = Vec::new();
     crate::json::write::push_string(&mut quoted, &text[..text.len().min(4096)]);
-    match parse_prefix(&quoted) {
-        Ok((value, _)) => from_error_json(value, 0),
-        Err(_) => plain(
-            Class::Fatal,
-            Stage::Body,
-            0,
-            b"the server reported an error".to_vec(),
-        ),
-    }
+    from_error_json(crate::json::value::checked(&quoted), 0)
 }
 
 /// Judges a page that came with a good status: a captive portal, or a web site where the API should be.
@@ -129,7 +109,8 @@ pub fn from_transport(error: &transport::Error) -> Failure {
     plain(class, error.stage, 0, message)
 }
 
-fn plain(class: Class, stage: Stage, status: u16, message: Vec<u8>) -> Failure {
+/// A failure with nothing but its message.
+pub fn plain(class: Class, stage: Stage, status: u16, message: Vec<u8>) -> Failure {
     Failure {
         class,
         stage,
@@ -150,40 +131,36 @@ fn page(body: &[u8]) -> Vec<u8> {
     text
 }
 
-/// `blank`: the transport could have shown a body, and there was none.
-fn judge(
-    status: u16,
-    head: &Head,
-    said: &Said,
-    body: &[u8],
-    blank: bool,
-    stage: Stage,
-    message: Vec<u8>,
-) -> Failure {
+/// Whether one of the codes is in the list of `class`.
+fn coded(said: &Said, class: Class) -> bool {
+    let mut lists = CODES.iter().filter(|(k, _)| *k == class);
+    lists.any(|(_, list)| said.codes.iter().any(|c| said::is_one(c, list)))
+}
+
+/// Fills in class, wait and change. `blank`: the transport could have shown a body, and there was none.
+fn judge(f: &mut Failure, head: &Head, said: &Said, body: &[u8], blank: bool) {
+    let status = f.status;
     let words = said.words();
+    let words = words.as_slice();
     let body = body[..body.len().min(64 << 10)].to_ascii_lowercase();
-    let code = |class: Class| {
-        let list = CODES.iter().find(|(k, _)| *k == class);
-        list.is_some_and(|(_, list)| said.codes.iter().any(|c| said::is_one(c, list)))
-    };
-    let throttled = any(&words, THROTTLE);
+    let code = |class| coded(said, class);
+    let throttled = any(words, THROTTLE);
     let billing = code(Class::Billing)
-        || any(&words, BILLING) && !code(Class::RateLimit) && find(&body, b"retrydelay").is_none();
+        || any(words, BILLING) && !code(Class::RateLimit) && find(&body, b"retrydelay").is_none();
     let context = code(Class::Context)
-        || any(&words, CONTEXT) && (!throttled || find(&words, b"context").is_some());
-    let filtered = code(Class::Fatal) || any(&words, FILTER);
+        || any(words, CONTEXT) && (!throttled || find(words, b"context").is_some());
+    let filtered = code(Class::Fatal) || any(words, FILTER);
     // A request over the budget of a whole minute: waiting never helps, a smaller one may pass.
-    let over = matches!(
-        (number_after(&words, b"limit "), number_after(&words, b"requested ")),
-        (Some(limit), Some(requested)) if throttled && requested > limit
-    );
-    let mut adapt = None;
-    let class = match status {
+    let over = throttled
+        && number_after(words, b"requested ")
+            .is_some_and(|n| number_after(words, b"limit ").is_some_and(|limit| n > limit));
+    f.class = match status {
         300..=399 | 404..=407 | 410..=412 => Class::Fatal,
         401 if !billing => Class::Auth,
         402 if wait::header(head, "retry-after").is_some() => Class::RateLimit,
         401 | 402 => {
-            adapt = number_after(&words, b"can only afford ").map(|n| Adapt::MaxTokens(n - n / 16));
+            f.adapt =
+                number_after(words, b"can only afford ").map(|n| Adapt::MaxTokens(n - n / 16));
             Class::Billing
         }
         403 if billing => Class::Billing,
@@ -198,35 +175,31 @@ fn judge(
         429 if billing => Class::Billing,
         429 => Class::RateLimit,
         _ if code(Class::Transient) => Class::Transient,
-        _ if code(Class::Auth) || status < 500 && any(&words, AUTH) => Class::Auth,
+        _ if code(Class::Auth) || status < 500 && any(words, AUTH) => Class::Auth,
         _ if billing => Class::Billing,
         _ if context => {
-            adapt = room(&words);
+            f.adapt = room(words);
             Class::Context
         }
         _ if status < 500 && (throttled || code(Class::RateLimit)) => Class::RateLimit,
-        _ if filtered || any(&words, TEMPLATE) => Class::Fatal,
+        _ if filtered || any(words, TEMPLATE) => Class::Fatal,
         500..=599 => Class::Transient,
         400 if blank => Class::Context,
         _ => {
-            adapt = change(said, &words);
-            match &adapt {
+            f.adapt = change(said, words);
+            match &f.adapt {
                 Some(_) => Class::Unsupported,
-                None if status == 0 && any(&words, PASSING) => Class::Transient,
+                None if status == 0 && any(words, PASSING) => Class::Transient,
                 None => Class::Fatal,
             }
         }
     };
     // "usage limit" and the like still say when; a wait for money is not one.
-    let waits = matches!(class, Class::RateLimit | Class::Transient | Class::Billing);
-    Failure {
-        retry_after: if waits {
-            wait::asked(head, &body, class == Class::RateLimit)
-        } else {
-            None
-        },
-        adapt,
-        ..plain(class, stage, status, message)
+    if matches!(
+        f.class,
+        Class::RateLimit | Class::Transient | Class::Billing
+    ) {
+        f.retry_after = wait::asked(head, &body, f.class == Class::RateLimit);
     }
 }
 

@@ -6,7 +6,9 @@
 //! JSON, around `<function=…>` (or that alone) or around `<arg_key>`. Only reported: special tokens of Kimi, DeepSeek V3,
 //! Mistral and harmony.
 
+use super::said::{find, is_one};
 use crate::json::lenient::arguments;
+use crate::json::value::checked;
 use crate::json::{Kind, Writer, parse, parse_prefix};
 
 /// What stands at a place in a text.
@@ -44,16 +46,11 @@ const TOKENS: [&str; 6] = [
     "<|channel|>",
 ];
 
+/// Tags in front of a call.
+const OPENERS: &str = "tool_call|tool_calls|function_calls|invoke|function";
+
 /// Parameters of ours that are no strings. Markup has no types, and a file's content may well be `true`.
-const TYPED: [&str; 7] = [
-    "replaceAll",
-    "offset",
-    "limit",
-    "timeout",
-    "context",
-    "ignoreCase",
-    "edits",
-];
+const TYPED: &str = "replaceAll|offset|limit|timeout|context|ignoreCase|edits";
 
 /// Whether markup begins at the start of `text`; `last`: nothing follows `text`.
 pub fn opener(text: &[u8], last: bool) -> Opener {
@@ -75,11 +72,7 @@ pub fn opener(text: &[u8], last: bool) -> Opener {
     };
     match tag(text) {
         Some(tag) => match tag.name {
-            b"tool_call" | b"tool_calls" | b"function_calls" | b"invoke" | b"function"
-                if !tag.close =>
-            {
-                Opener::Yes
-            }
+            name if !tag.close && is_one(name, OPENERS) => Opener::Yes,
             _ => Opener::No,
         },
         None if last || text.len() >= MAX_TAG || text[1..].iter().any(|b| b"<>\n".contains(b)) => {
@@ -144,23 +137,19 @@ fn tag(text: &[u8]) -> Option<Tag<'_>> {
 }
 
 impl<'a> Tag<'a> {
-    /// The value of an attribute, or with an empty `name` what follows `=` directly.
-    fn attribute(&self, name: &str) -> Option<&'a [u8]> {
-        if name.is_empty() {
-            return Some(self.rest.strip_prefix(b"=")?.trim_ascii());
-        }
-        let pattern = [name.as_bytes(), b"=\""].concat();
-        let at = self
-            .rest
-            .windows(pattern.len())
-            .position(|w| w == pattern)?;
-        let value = &self.rest[at + pattern.len()..];
+    /// The value of the attribute whose beginning, up to the opening quote, is `start`.
+    fn attribute(&self, start: &[u8]) -> Option<&'a [u8]> {
+        let at = find(self.rest, start)?;
+        let value = &self.rest[at + start.len()..];
         Some(&value[..memchr::memchr(b'"', value)?])
     }
 
     /// The name in either spelling: `<invoke name="x">`, `<function=x>`.
     fn named(&self) -> Option<String> {
-        let name = self.attribute("").or_else(|| self.attribute("name"))?;
+        let name = match self.rest.strip_prefix(b"=") {
+            Some(name) => name.trim_ascii(),
+            None => self.attribute(b"name=\"")?,
+        };
         let name = name.strip_prefix(b"\"").unwrap_or(name);
         let name = name.strip_suffix(b"\"").unwrap_or(name);
         (!name.is_empty()).then(|| String::from_utf8(name.to_vec()).ok())?
@@ -169,10 +158,10 @@ impl<'a> Tag<'a> {
 
 /// Reads `text`, which begins with an opener and reaches to the end of the reply.
 pub fn read(text: &[u8], tools: &[String]) -> Verdict {
-    let known = |name: &str| tools.iter().any(|t| t == name);
+    let known = |name: &str| super::calls::known(tools, name);
     if let Some(token) = TOKENS.iter().find(|t| text.starts_with(t.as_bytes())) {
         let channel = token.ends_with("channel|>");
-        let to = super::said::find(text, b"to=functions.").is_some();
+        let to = find(text, b"to=functions.").is_some();
         return if channel && !to {
             Verdict::Text
         } else {
@@ -186,7 +175,7 @@ pub fn read(text: &[u8], tools: &[String]) -> Verdict {
         rest = rest.trim_ascii_start();
         let Some(tag) = tag(rest) else { break };
         if tag.name != b"invoke" && tag.name != b"function" {
-            let wrapper = matches!(tag.name, b"tool_call" | b"tool_calls" | b"function_calls");
+            let wrapper = is_one(tag.name, OPENERS);
             wrappers += 1;
             // Two in front of a call are usual; a long row of them must not be read again and again.
             if !wrapper || calls.is_empty() && wrappers > 4 {
@@ -238,24 +227,18 @@ type Found = (Option<String>, Option<(Vec<u8>, usize)>);
 
 /// `{"name": …, "arguments": {…}}`
 fn json_call(text: &[u8]) -> Found {
-    let Ok((value, end)) = parse_prefix(text) else {
-        // The name comes first in every template.
-        let name = text
-            .get(1..)
-            .unwrap_or_default()
-            .trim_ascii_start()
-            .strip_prefix(b"\"name\"")
-            .and_then(|t| t.trim_ascii_start().strip_prefix(b":"))
-            .and_then(|t| parse_prefix(t).ok())
-            .and_then(|(v, _)| v.string());
+    // Of a call that was cut this shows what came, and the name comes first in every template.
+    let mut found = [None; 3];
+    checked(text).pick("name|arguments|parameters", &mut found);
+    let name = found[0].and_then(|v| v.string());
+    let Ok((_, end)) = parse_prefix(text) else {
         return (name, None);
     };
-    let raw = value.get("arguments").or_else(|| value.get("parameters"));
-    let object = match raw {
+    let object = match found[1].or(found[2]) {
         Some(v) => arguments(v.raw()).ok(),
         None => Some(b"{}".to_vec()),
     };
-    (value.get_string("name"), object.map(|o| (o, end)))
+    (name, object.map(|o| (o, end)))
 }
 
 /// `name <arg_key>k</arg_key><arg_value>v</arg_value> …`, up to the tag that ends the call.
@@ -269,7 +252,9 @@ fn keyed_call(text: &[u8]) -> Found {
     if name.is_empty() || !name.iter().all(plain) {
         return none;
     }
-    let name = String::from_utf8_lossy(name).into_owned();
+    let Ok(name) = String::from_utf8(name.to_vec()) else {
+        return none;
+    };
     match tag(&text[open..]) {
         Some(t) if t.name == b"arg_key" || t.close && t.name == b"tool_call" => {}
         _ => return none,
@@ -310,9 +295,9 @@ fn parameters(text: &[u8]) -> Option<(Vec<u8>, usize)> {
         } else {
             return None;
         };
-        let typed = match tag.attribute("string") {
+        let typed = match tag.attribute(b"string=\"") {
             Some(flag) => flag == b"false",
-            None => TYPED.contains(&key.as_str()),
+            None => is_one(key.as_bytes(), TYPED),
         };
         w.key(&key);
         match parse(value) {

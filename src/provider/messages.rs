@@ -6,7 +6,7 @@ use super::endpoint::{
     BLANK_FILL, BRIDGE, FILL, FILL_REASONING, NULL_CONTENT, RENAME, Rules, SHORT_IDS, STRIP,
     STRIP_EXTRA,
 };
-use crate::json::{self, Text, Token, Tokenizer, Value};
+use crate::json::{Text, Value, value::checked};
 
 /// Fields servers send thinking in; the first is the one some demand back.
 pub const REASONING: [&str; 2] = ["reasoning_content", "reasoning"];
@@ -33,7 +33,6 @@ enum Role {
 }
 
 /// What a message holds, found in one pass.
-#[derive(Clone, Copy)]
 struct Scan<'a> {
     role: Role,
     content: Option<Value<'a>>,
@@ -41,71 +40,26 @@ struct Scan<'a> {
     calls: Option<Value<'a>>,
     /// There is a member for calls, be it empty.
     lists_calls: bool,
-    /// A call has members of its own kind.
-    opaque: bool,
     call_id: Option<Text<'a>>,
     /// By the order of [`REASONING`].
     reasoning: [Option<Value<'a>>; 2],
 }
 
-/// Reads a message token by token and adds the ids of its calls to `ids`. Unless `full`, it stops when a tool's id or the
-/// system role is known: long contents are not read.
-fn scan<'a>(text: &'a [u8], full: bool, ids: &mut Vec<Text<'a>>) -> Scan<'a> {
+/// Reads a message. Unless `full`, it stops when a tool's id or the system role is known: long contents are not read.
+fn scan(text: &[u8], full: bool) -> Scan<'_> {
     let mut s = Scan {
         role: Role::Other,
         content: None,
         calls: None,
         lists_calls: false,
-        opaque: false,
         call_id: None,
         reasoning: [None; 2],
     };
-    let mut tokens = Tokenizer::new();
-    let (mut pos, mut start) = (0, 0);
-    let (mut name, mut member): (&[u8], &[u8]) = (b"", b"");
-    let mut items = false;
-    while let Ok(Some(token)) = tokens.next(text, &mut pos, true) {
-        let in_calls = name == b"tool_calls";
-        match (tokens.depth(), token) {
-            (1, Token::Key(key)) => (name, start) = (key.raw(), pos),
-            (2, Token::ArrayStart) => {}
-            (1, _) => {
-                let value = text.get(start..pos).unwrap_or_default().trim_ascii_start();
-                let value = value.strip_prefix(b":").unwrap_or_default();
-                s.member(name, json::value::checked(value), items);
-                let enough = match s.role {
-                    Role::Tool => s.call_id.is_some(),
-                    Role::System => s.content.is_some(),
-                    _ => false,
-                };
-                if enough && !full {
-                    break;
-                }
-            }
-            (depth, token) if in_calls => {
-                items = true;
-                match token {
-                    Token::Key(key) if depth == 3 => {
-                        member = key.raw();
-                        s.opaque |= !is_plain(key);
-                    }
-                    Token::Str(id) if depth == 3 && member == b"id" => ids.push(id),
-                    _ => {}
-                }
-            }
-            _ => {}
-        }
-    }
-    s
-}
-
-impl<'a> Scan<'a> {
-    /// Takes in a member of the message; `items` says whether calls have been seen.
-    fn member(&mut self, name: &[u8], value: Value<'a>, items: bool) {
+    for (name, value) in checked(text).entries() {
         let some = Some(value).filter(|v| !v.is_null());
-        match name {
+        match name.raw() {
             b"role" => {
-                self.role = match value.raw() {
+                s.role = match value.raw() {
                     b"\"system\"" | b"\"developer\"" => Role::System,
                     b"\"user\"" => Role::User,
                     b"\"assistant\"" => Role::Assistant,
@@ -113,17 +67,27 @@ impl<'a> Scan<'a> {
                     _ => Role::Other,
                 }
             }
-            b"content" => self.content = some,
+            b"content" => s.content = some,
             b"tool_calls" => {
-                self.lists_calls = true;
-                self.calls = some.filter(|_| items);
+                s.lists_calls = true;
+                let inner = value.raw().strip_prefix(b"[").unwrap_or(b"]");
+                s.calls = some.filter(|_| !inner.trim_ascii_start().starts_with(b"]"));
             }
-            b"tool_call_id" => self.call_id = value.text(),
-            b"reasoning_content" => self.reasoning[0] = some,
-            b"reasoning" => self.reasoning[1] = some,
+            b"tool_call_id" => s.call_id = value.text(),
+            b"reasoning_content" => s.reasoning[0] = some,
+            b"reasoning" => s.reasoning[1] = some,
             _ => {}
         }
+        let enough = match s.role {
+            Role::Tool => s.call_id.is_some(),
+            Role::System => s.content.is_some(),
+            _ => false,
+        };
+        if enough && !full {
+            break;
+        }
     }
+    s
 }
 
 /// Writes `messages` into `out`, joined by commas, as the endpoint `origin` with `rules` wants them.
@@ -158,133 +122,106 @@ struct Writer<'a, 'o> {
 impl<'a> Writer<'a, '_> {
     /// Writes the first of `rest`, which is `m`, or leaves it out.
     fn message(&mut self, m: &Message<'a>, rest: &[Message<'a>]) {
-        let mut ids = Vec::new();
-        let s = scan(m.json, self.rules.has(SHORT_IDS), &mut ids);
+        let s = scan(m.json, self.rules.has(SHORT_IDS));
         if s.role == Role::Tool {
-            if self.take(s.call_id) {
-                self.tool(m.json, &s);
+            if let Some(id) = s.call_id
+                && let Some(i) = self.open.iter().position(|o| same(*o, id))
+            {
+                self.open.remove(i);
+                self.tool(m.json, &s, id);
             }
             return;
         }
         self.settle(rest);
-        let empty = s
-            .content
-            .is_none_or(|c| c.text().is_some_and(|t| t.raw().trim_ascii().is_empty()));
+        let empty = match s.content.map(|c| c.text()) {
+            None => true,
+            Some(text) => text.is_some_and(|t| t.raw().trim_ascii().is_empty()),
+        };
         match s.role {
-            Role::Assistant if empty && s.calls.is_none() => {}
-            Role::Assistant => {
-                self.assistant(m, &s, empty);
-                self.open = ids;
-            }
-            Role::User if empty => {}
-            Role::User | Role::System => self.plain(m.json, &s),
-            _ => self.start(s.role).extend_from_slice(m.json),
+            Role::Assistant if !empty || s.calls.is_some() => self.assistant(m, &s, empty),
+            Role::User if !empty => self.plain(m.json, &s),
+            Role::System => self.plain(m.json, &s),
+            Role::Other => self.start(s.role, &[m.json]),
+            _ => {}
         }
     }
 
-    /// Puts the comma before a message and notes where it begins.
-    fn start(&mut self, role: Role) -> &mut Vec<u8> {
+    /// Puts the comma before a message, notes where it begins, and writes `parts` of it.
+    fn start(&mut self, role: Role, parts: &[&[u8]]) {
         if self.any {
             self.out.push(b',');
         }
         self.any = true;
         self.at = self.out.len();
         self.last = role;
-        self.out
-    }
-
-    /// Whether a call with this id is open; it no longer is.
-    fn take(&mut self, id: Option<Text>) -> bool {
-        let Some(id) = id else { return false };
-        let found = self.open.iter().position(|o| same(*o, id));
-        if let Some(i) = found {
-            self.open.remove(i);
-        }
-        found.is_some()
+        put(self.out, parts);
     }
 
     /// Answers the calls still open: by a result that stands too late, before the next assistant's message, else by
     /// saying that nothing was run.
     fn settle(&mut self, rest: &[Message<'a>]) {
         for id in std::mem::take(&mut self.open) {
-            let late = rest
-                .iter()
-                .map(|m| (m, scan(m.json, true, &mut Vec::new())))
-                .take_while(|(_, s)| s.role != Role::Assistant)
-                .find(|(_, s)| s.role == Role::Tool && s.call_id.is_some_and(|c| same(c, id)));
-            if let Some((m, s)) = late {
-                self.tool(m.json, &s);
-                continue;
+            let mut late = None;
+            for m in rest {
+                let s = scan(m.json, true);
+                if s.role == Role::Assistant {
+                    break;
+                }
+                if s.role == Role::Tool && s.call_id.is_some_and(|c| same(c, id)) {
+                    late = Some((m, s));
+                    break;
+                }
             }
-            let short = self.rules.has(SHORT_IDS);
-            let out = self.start(Role::Tool);
-            out.extend_from_slice(b"{\"role\":\"tool\",\"tool_call_id\":");
-            push_id(out, id, short);
-            out.extend_from_slice(b",\"content\":\"error: not executed\"}");
+            match late {
+                Some((m, s)) => self.tool(m.json, &s, id),
+                None => self.result(id, b"\"error: not executed\""),
+            }
         }
     }
 
-    fn tool(&mut self, text: &[u8], s: &Scan) {
-        let short = self.rules.has(SHORT_IDS);
-        let out = self.start(Role::Tool);
-        let (true, Some(id)) = (short, s.call_id) else {
-            return out.extend_from_slice(text);
-        };
-        out.extend_from_slice(b"{\"role\":\"tool\",\"tool_call_id\":");
-        push_id(out, id, true);
-        out.extend_from_slice(b",\"content\":");
-        out.extend_from_slice(s.content.map_or(b"\"\"", |c| c.raw()));
-        out.push(b'}');
+    fn tool(&mut self, text: &[u8], s: &Scan, id: Text) {
+        if self.rules.has(SHORT_IDS) {
+            self.result(id, s.content.map_or(b"\"\"", |c| c.raw()));
+        } else {
+            self.start(Role::Tool, &[text]);
+        }
+    }
+
+    /// Writes a tool's message.
+    fn result(&mut self, id: Text, content: &[u8]) {
+        self.start(Role::Tool, &[b"{\"role\":\"tool\",\"tool_call_id\":"]);
+        push_id(self.out, id, self.rules.has(SHORT_IDS));
+        put(self.out, &[b",\"content\":", content, b"}"]);
     }
 
     /// A system or user message. One that follows its like is joined to it; a system message that is not the first
     /// goes as the user's, since many templates take it nowhere else.
     fn plain(&mut self, text: &[u8], s: &Scan) {
         let system = s.role == Role::System && (!self.any || self.last == Role::System);
-        let role = if system { Role::System } else { Role::User };
-        let inner = s.content.and_then(|c| c.text());
+        let (role, head): (_, &[u8]) = if system {
+            (Role::System, b"{\"role\":\"system\",\"content\":")
+        } else {
+            (Role::User, b"{\"role\":\"user\",\"content\":")
+        };
+        // Joined to the message written last, unless one of the two has no string for its content.
         if self.last == role
-            && let Some(inner) = inner
-            && self.join(role, inner)
+            && let Some(inner) = s.content.and_then(|c| c.text())
         {
-            return;
+            let before = self.out.split_off(self.at);
+            if let Some(first) = scan(&before, true).content.and_then(|c| c.text()) {
+                let parts = [head, b"\"", first.raw(), b"\\n\\n", inner.raw(), b"\"}"];
+                return put(self.out, &parts);
+            }
+            self.out.extend_from_slice(&before);
         }
         if self.last == Role::Tool && self.rules.has(BRIDGE) {
-            self.start(Role::Assistant)
-                .extend_from_slice(b"{\"role\":\"assistant\",\"content\":\"(interrupted)\"}");
+            let bridge = b"{\"role\":\"assistant\",\"content\":\"(interrupted)\"}";
+            self.start(Role::Assistant, &[bridge]);
         }
-        let rewritten = role != s.role;
-        let out = self.start(role);
         match s.content {
-            Some(content) if rewritten => {
-                out.extend_from_slice(b"{\"role\":\"user\",\"content\":");
-                out.extend_from_slice(content.raw());
-                out.push(b'}');
-            }
-            _ => out.extend_from_slice(text),
+            Some(content) if role != s.role => self.start(role, &[head, content.raw(), b"}"]),
+            _ => self.start(role, &[text]),
         }
-    }
-
-    /// Appends a text to the message written last; false when that one's content is no string.
-    fn join(&mut self, role: Role, inner: Text) -> bool {
-        let before = self.out.split_off(self.at);
-        let Some(first) = scan(&before, true, &mut Vec::new())
-            .content
-            .and_then(|c| c.text())
-        else {
-            self.out.extend_from_slice(&before);
-            return false;
-        };
-        self.out.extend_from_slice(if role == Role::System {
-            b"{\"role\":\"system\",\"content\":\""
-        } else {
-            b"{\"role\":\"user\",\"content\":\""
-        });
-        self.out.extend_from_slice(first.raw());
-        self.out.extend_from_slice(b"\\n\\n");
-        self.out.extend_from_slice(inner.raw());
-        self.out.extend_from_slice(b"\"}");
-        true
     }
 
     fn assistant(&mut self, m: &Message<'a>, s: &Scan<'a>, empty: bool) {
@@ -292,88 +229,101 @@ impl<'a> Writer<'a, '_> {
         let own = self.origin != 0 && m.origin == self.origin;
         let short = rules.has(SHORT_IDS);
         let null = rules.has(NULL_CONTENT) && empty;
-        let thinking = self.thinking(s, own);
         let opaque = own && !rules.has(STRIP_EXTRA);
-        let out = self.start(Role::Assistant);
-        if let Thinking::AsStored = thinking
-            && !null
-            && !(short && s.calls.is_some())
-            && (opaque || !s.opaque)
-            && s.lists_calls == s.calls.is_some()
-        {
-            out.extend_from_slice(m.json);
-        } else {
-            out.extend_from_slice(b"{\"role\":\"assistant\",\"content\":");
-            out.extend_from_slice(match s.content {
-                _ if null => b"null",
-                Some(content) => content.raw(),
-                None => b"\"\"",
-            });
-            let (field, text) = match thinking {
-                Thinking::None => ("", &b""[..]),
-                Thinking::Field(i, text) => (REASONING.get(i).copied().unwrap_or_default(), text),
-                Thinking::AsStored => match s.reasoning {
-                    [Some(v), _] => (REASONING[0], v.raw()),
-                    [_, Some(v)] => (REASONING[1], v.raw()),
-                    _ => ("", &b""[..]),
-                },
-            };
-            if !field.is_empty() {
-                for part in [b",\"", field.as_bytes(), b"\":", text] {
-                    out.extend_from_slice(part);
+        let mut special = false;
+        for call in s.calls.iter().flat_map(Value::items) {
+            for (key, value) in call.entries() {
+                special |= !is_plain(key);
+                if key.raw() == b"id" {
+                    self.open.extend(value.text());
                 }
             }
-            let mut comma: &[u8] = b",\"tool_calls\":[";
-            for call in s.calls.iter().flat_map(|c| c.items()) {
-                out.extend_from_slice(comma);
-                comma = b",";
-                push_call(out, call, short, opaque);
-            }
-            if s.calls.is_some() {
-                out.push(b']');
-            }
-            out.push(b'}');
         }
+        let (field, thinking) = self.thinking(s, own);
+        if field == AS_STORED
+            && !null
+            && !(short && s.calls.is_some())
+            && (opaque || !special)
+            && s.lists_calls == s.calls.is_some()
+        {
+            return self.start(Role::Assistant, &[m.json]);
+        }
+        let content = match s.content {
+            _ if null => b"null",
+            Some(content) => content.raw(),
+            None => b"\"\"",
+        };
+        let head = b"{\"role\":\"assistant\",\"content\":";
+        self.start(Role::Assistant, &[head, content]);
+        for (i, name) in REASONING.iter().enumerate() {
+            let stored = s.reasoning[i].filter(|_| field == AS_STORED);
+            let text = if field == i {
+                Some(thinking)
+            } else {
+                stored.map(|v| v.raw())
+            };
+            if let Some(text) = text {
+                put(self.out, &[b",\"", name.as_bytes(), b"\":", text]);
+            }
+        }
+        let mut comma: &[u8] = b",\"tool_calls\":[";
+        for call in s.calls.iter().flat_map(Value::items) {
+            put(self.out, &[comma, b"{"]);
+            comma = b",";
+            let mut between: &[u8] = b"\"";
+            for (key, value) in call.entries() {
+                if !opaque && !is_plain(key) {
+                    continue;
+                }
+                put(self.out, &[between, key.raw(), b"\":"]);
+                between = b",\"";
+                match value.text() {
+                    Some(id) if key.raw() == b"id" => push_id(self.out, id, short),
+                    _ => put(self.out, &[value.raw()]),
+                }
+            }
+            self.out.push(b'}');
+        }
+        put(self.out, &[if s.calls.is_some() { b"]}" } else { b"}" }]);
     }
 
-    /// What becomes of a message's thinking.
-    fn thinking<'t>(&self, s: &Scan<'t>, own: bool) -> Thinking<'t> {
+    /// What becomes of a message's thinking: the field by its number in [`REASONING`] or one of the two below, and the
+    /// value.
+    fn thinking<'t>(&self, s: &Scan<'t>, own: bool) -> (usize, &'t [u8]) {
         let rules = self.rules;
-        let any = s.reasoning.iter().any(|r| r.is_some());
-        if rules.has(STRIP) || !own && any && !rules.has(FILL) {
-            return if any {
-                Thinking::None
-            } else {
-                Thinking::AsStored
-            };
+        let any = s.reasoning != [None; 2];
+        if rules.has(STRIP) || !own && !rules.has(FILL) {
+            return (if any { NONE } else { AS_STORED }, b"");
         }
         if !rules.has(FILL) {
-            return Thinking::AsStored;
+            return (AS_STORED, b"");
         }
         let blank = rules.has(BLANK_FILL);
         let wanted = usize::from(rules.has(FILL_REASONING));
-        let full = |v: &Value| v.text().is_some_and(|t| !blank || !t.raw().is_empty());
-        let stored = s.reasoning.get(wanted).copied().flatten();
-        if own && stored.is_some_and(|v| full(&v)) {
-            return Thinking::AsStored;
+        for i in [wanted, 1 - wanted] {
+            let value = s.reasoning[i].filter(|_| own);
+            if let Some(value) = value
+                && value.text().is_some_and(|t| !blank || !t.raw().is_empty())
+            {
+                let moves = i != wanted && rules.has(RENAME);
+                return (if moves { wanted } else { AS_STORED }, value.raw());
+            }
         }
-        let other = s.reasoning.get(1 - wanted).copied().flatten();
-        if own && let Some(other) = other.filter(full) {
-            return if rules.has(RENAME) {
-                Thinking::Field(wanted, other.raw())
-            } else {
-                Thinking::AsStored
-            };
-        }
-        Thinking::Field(wanted, if blank { b"\" \"" } else { b"\"\"" })
+        (wanted, if blank { b"\" \"" } else { b"\"\"" })
     }
 }
 
-enum Thinking<'a> {
-    AsStored,
-    None,
-    /// This value in the field of this number in [`REASONING`].
-    Field(usize, &'a [u8]),
+/// Thinking stays as it is.
+const AS_STORED: usize = 2;
+/// Thinking is left out.
+const NONE: usize = 3;
+
+/// Appends `parts`.
+#[inline(never)]
+pub(super) fn put(out: &mut Vec<u8>, parts: &[&[u8]]) {
+    for part in parts {
+        out.extend_from_slice(part);
+    }
 }
 
 fn same(a: Text, b: Text) -> bool {
@@ -382,28 +332,6 @@ fn same(a: Text, b: Text) -> bool {
 
 fn is_plain(key: Text) -> bool {
     matches!(key.raw(), b"id" | b"type" | b"function")
-}
-
-fn push_call(out: &mut Vec<u8>, call: Value, short: bool, opaque: bool) {
-    let mut comma = b'{';
-    for (key, value) in call.entries() {
-        if !opaque && !is_plain(key) {
-            continue;
-        }
-        out.push(comma);
-        comma = b',';
-        out.push(b'"');
-        out.extend_from_slice(key.raw());
-        out.extend_from_slice(b"\":");
-        match value.text() {
-            Some(id) if key.raw() == b"id" => push_id(out, id, short),
-            _ => out.extend_from_slice(value.raw()),
-        }
-    }
-    if comma == b'{' {
-        out.push(b'{');
-    }
-    out.push(b'}');
 }
 
 /// Writes an id in quotes. A `short` one has exactly nine letters and digits: the id itself when it is so, else nine

@@ -5,19 +5,21 @@ use super::calls::{Calls, Scan};
 use super::content::Content;
 use super::ending::{End, count};
 use super::leak::Verdict;
+use super::said::is_one;
 use super::sse::{Event, Parser};
 use super::transport::{self, Head};
 use super::{Class, Delta, Failure, Finish, Reply, Stage, Usage, failure};
-use crate::json::{Joiner, Kind, Value, parse_prefix};
+use crate::json::{self, Joiner, Kind, Value, parse_prefix};
 
 /// The largest reply kept: its JSON when it is one document, its text when it is a stream.
 const MAX_REPLY: usize = 32 << 20;
 /// Of a body that is no reply this much is kept for the error.
 const MAX_OTHER: usize = 64 << 10;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Mode {
     /// Nothing but white space so far.
+    #[default]
     Start,
     /// Server-sent events.
     Stream,
@@ -32,6 +34,7 @@ enum Mode {
 }
 
 /// Assembles one reply from the pieces a transport delivers.
+#[derive(Default)]
 pub struct Assembler {
     tools: Vec<String>,
     head: Head,
@@ -62,22 +65,7 @@ impl Assembler {
     pub fn new(tools: &[&str]) -> Assembler {
         Assembler {
             tools: tools.iter().map(|t| t.to_string()).collect(),
-            head: Head::default(),
-            mode: Mode::Start,
-            events: Parser::new(),
-            body: Vec::new(),
-            scan: Scan::default(),
-            content: Content::default(),
-            reasoning: Joiner::default(),
-            field: None,
-            field_has_text: false,
-            calls: Calls::default(),
-            message: Vec::new(),
-            end: None,
-            done: false,
-            chosen: false,
-            usage: None,
-            failure: None,
+            ..Assembler::default()
         }
     }
 
@@ -131,7 +119,7 @@ impl Assembler {
                 self.events = events;
                 let kept = self.content.len() + self.reasoning.out.len() + self.calls.len();
                 if more.is_err() || kept > MAX_REPLY {
-                    self.failure = Some(fault(Class::Fatal, "the reply is too large to keep"));
+                    self.fail(Class::Fatal, TOO_LARGE);
                 }
                 more == Ok(true) && self.failure.is_none()
             }
@@ -144,7 +132,7 @@ impl Assembler {
                     return false;
                 }
                 if self.body.len() > MAX_REPLY {
-                    self.failure = Some(fault(Class::Fatal, "the reply is too large to keep"));
+                    self.fail(Class::Fatal, TOO_LARGE);
                 }
                 self.failure.is_none()
             }
@@ -180,33 +168,17 @@ impl Assembler {
             && (e.cancelled
                 || self.failure.is_none() && !self.finished() && self.mode != Mode::Refused)
         {
-            return Err(failure::from_transport(e));
+            self.failure = Some(failure::from_transport(e));
         }
-        if let Some(failure) = self.failure {
-            return Err(failure);
+        let mut reply = Reply::default();
+        if self.failure.is_none() {
+            self.settle(&mut |_| ());
+            self.fill(&mut reply);
         }
-        let cut = |what| Err(fault(Class::Transient, what));
-        match self.mode {
-            Mode::Refused => return Err(failure::classify(&self.head, &self.body)),
-            Mode::Html => return Err(failure::from_page(self.head.status, &self.body)),
-            Mode::Gzip => {
-                let what = "the reply is compressed (gzip) although that was not asked for";
-                return Err(fault(Class::Fatal, what));
-            }
-            Mode::Start => return cut("the reply is empty"),
-            Mode::Document if !self.done => return cut("the reply ended inside its JSON"),
-            Mode::Stream if !self.finished() => {
-                if self.chosen {
-                    return cut("the stream ended before the reply did");
-                }
-                let mut what = b"the reply is no chat completion: ".to_vec();
-                failure::push_line(&mut what, &self.body);
-                return Err(fault(Class::Transient, &String::from_utf8_lossy(&what)));
-            }
-            _ => {}
+        match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => Ok(reply),
         }
-        self.settle(&mut |_| ());
-        self.reply()
     }
 
     fn failure_is_syntax(&self) -> bool {
@@ -214,66 +186,109 @@ impl Assembler {
         self.failure.as_ref().is_some_and(syntax)
     }
 
-    /// The parts are whole.
-    fn reply(self) -> Result<Reply, Failure> {
-        let finish = match self.end {
-            Some(End::Failed(class, reason)) => {
-                let what = ["the reply ended with finish_reason ", &reason].concat();
-                return Err(fault(class, &what));
-            }
-            Some(End::Normal(finish)) => Some(finish),
-            None => None,
+    /// A failure of the body that only we noticed.
+    #[cold]
+    #[inline(never)]
+    fn fail(&mut self, class: Class, what: &[u8]) {
+        self.failure = Some(failure::plain(class, Stage::Body, 0, what.to_vec()));
+    }
+
+    /// The body is no JSON; `what` it should be, and the start of what it is.
+    fn fail_json(&mut self, what: &[u8], e: json::Error, text: &[u8]) {
+        let class = match e.what {
+            "nested too deeply" => Class::Fatal,
+            _ => Class::Transient,
         };
-        let mut content = self.content;
-        let mut calls = self.calls;
-        match content.leak.take() {
-            Some(Verdict::Calls(found)) if calls.is_empty() => {
-                for (name, arguments) in found {
-                    calls.push_found(name, Some(&arguments));
-                }
+        let mut line = what.to_vec();
+        for part in [" (", e.what, "): "] {
+            line.extend_from_slice(part.as_bytes());
+        }
+        failure::push_line(&mut line, text);
+        self.fail(class, &line);
+    }
+
+    /// The transport is done: moves what came into `reply`, or says what is wrong with it.
+    fn fill(&mut self, reply: &mut Reply) {
+        let cut: &[u8] = match self.mode {
+            Mode::Refused => {
+                self.failure = Some(failure::classify(&self.head, &self.body));
+                return;
             }
-            Some(Verdict::Broken(Some(name))) if calls.is_empty() => {
-                calls.push_found(name, None);
+            Mode::Html => {
+                self.failure = Some(failure::from_page(self.head.status, &self.body));
+                return;
             }
-            Some(Verdict::Broken(None)) if calls.is_empty() => {
-                let what = "the server sent a tool call as plain text: its tool-call parser does not fit this model";
-                return Err(fault(Class::Transient, what));
+            Mode::Gzip => {
+                let what = b"the reply is compressed (gzip) although that was not asked for";
+                return self.fail(Class::Fatal, what);
+            }
+            Mode::Start => b"the reply is empty",
+            Mode::Document if !self.done => b"the reply ended inside its JSON",
+            Mode::Stream if !self.finished() && self.chosen => {
+                b"the stream ended before the reply did"
+            }
+            Mode::Stream if !self.finished() => {
+                let mut what = b"the reply is no chat completion: ".to_vec();
+                failure::push_line(&mut what, &self.body);
+                return self.fail(Class::Transient, &what);
+            }
+            _ => b"",
+        };
+        if !cut.is_empty() {
+            return self.fail(Class::Transient, cut);
+        }
+        let mut limit = None;
+        match &self.end {
+            Some(End::Failed(class, reason)) => {
+                let what = ["the reply ended with finish_reason ", reason].concat();
+                return self.fail(*class, what.as_bytes());
+            }
+            Some(End::Normal(finish @ (Finish::Length | Finish::ContentFilter))) => {
+                limit = Some(*finish);
             }
             _ => {}
         }
-        let stopped = match finish {
+        if self.calls.is_empty() {
+            match self.content.leak.take() {
+                Some(Verdict::Calls(found)) => {
+                    for (name, arguments) in found {
+                        self.calls.push_found(name, Some(&arguments));
+                    }
+                }
+                Some(Verdict::Broken(Some(name))) => self.calls.push_found(name, None),
+                Some(Verdict::Broken(None)) => {
+                    let what = b"the server sent a tool call as plain text: its tool-call parser does not fit this model";
+                    return self.fail(Class::Transient, what);
+                }
+                _ => {}
+            }
+        }
+        let stopped = match limit {
             Some(Finish::Length) => {
-                Some("the reply hit its token limit, so the call may be cut; write less at once")
+                "the reply hit its token limit, so the call may be cut; write less at once"
             }
-            Some(Finish::ContentFilter) => {
-                Some("the provider's filter stopped the reply, so the call may be cut")
-            }
-            _ => None,
+            Some(_) => "the provider's filter stopped the reply, so the call may be cut",
+            None => "",
         };
-        let mut reasoning = self.reasoning;
-        reasoning.flush();
-        let mut reasoning = reasoning.out;
-        if reasoning.is_empty() {
-            reasoning = content.thought.trim_ascii().to_vec();
+        self.reasoning.flush();
+        reply.reasoning = std::mem::take(&mut self.reasoning.out);
+        if reply.reasoning.is_empty() {
+            reply.reasoning = self.content.thought.trim_ascii().to_vec();
         }
-        let calls = calls.finish(stopped, &self.tools);
-        let finish = match finish {
-            Some(limit @ (Finish::Length | Finish::ContentFilter)) => limit,
-            _ if calls.is_empty() => Finish::Stop,
-            _ => Finish::ToolCalls,
+        reply.content = std::mem::take(&mut self.content.answer);
+        reply.calls = self.calls.finish(stopped, &self.tools);
+        reply.finish = match limit {
+            Some(limit) => limit,
+            None if reply.calls.is_empty() => Finish::Stop,
+            None => Finish::ToolCalls,
         };
-        let empty = content.answer.is_empty() && reasoning.is_empty() && calls.is_empty();
+        reply.reasoning_field = self.field;
+        reply.usage = self.usage;
+        let empty =
+            reply.content.is_empty() && reply.reasoning.is_empty() && reply.calls.is_empty();
         if !self.chosen || empty && self.end.is_none() && self.mode == Mode::Stream {
-            return Err(fault(Class::Transient, "the reply holds no choices"));
+            self.fail(Class::Transient, b"the reply holds no choices");
         }
-        Ok(Reply {
-            content: content.answer,
-            reasoning,
-            reasoning_field: self.field,
-            calls,
-            finish,
-            usage: self.usage,
-        })
     }
 
     /// Everything that counts has come: what waited for more is judged and shown.
@@ -287,18 +302,18 @@ impl Assembler {
                 self.delta(value, true, false, on);
             }
         }
-        let reasoned = !self.reasoning.out.is_empty();
-        self.content.flush(reasoned, &self.tools, on);
+        self.content.flush(self.reasoned(), &self.tools, on);
     }
 
     /// Handles one event; false ends the stream.
     fn event(&mut self, event: Event, on: &mut dyn FnMut(Delta)) -> bool {
-        if !event.error.is_empty() {
-            self.failure = Some(failure::from_error_text(event.error));
-            return false;
-        }
-        if event.name == b"error" && !event.data.is_empty() {
-            self.failure = Some(failure::from_error_text(event.data));
+        let error = if event.name == b"error" && event.error.is_empty() {
+            event.data
+        } else {
+            event.error
+        };
+        if !error.is_empty() {
+            self.failure = Some(failure::from_error_text(error));
             return false;
         }
         // One document an event is the rule; servers that forget the empty line put several into one.
@@ -319,15 +334,7 @@ impl Assembler {
                 // Behind the end only token counts are lost.
                 Err(_) if self.end.is_some() => return true,
                 Err(e) => {
-                    let class = if e.what == "nested too deeply" {
-                        Class::Fatal
-                    } else {
-                        Class::Transient
-                    };
-                    let mut what = NOT_JSON.as_bytes().to_vec();
-                    what.extend_from_slice([" (", e.what, "): "].concat().as_bytes());
-                    failure::push_line(&mut what, rest);
-                    self.failure = Some(fault(class, &String::from_utf8_lossy(&what)));
+                    self.fail_json(NOT_JSON.as_bytes(), e, rest);
                     return false;
                 }
             }
@@ -346,48 +353,46 @@ impl Assembler {
                 }
             }
             Err(e) => {
-                let what = format!("the reply is no valid JSON: {} at byte {}", e.what, e.at);
-                let deep = e.what == "nested too deeply";
-                self.failure = Some(fault(
-                    if deep { Class::Fatal } else { Class::Transient },
-                    &what,
-                ));
+                self.fail_json(b"the reply is no valid JSON", e, &body);
             }
         }
     }
 
     /// Takes one chunk of a stream, or with `whole` the whole document. False: it is an error.
     fn chunk(&mut self, value: Value, whole: bool, on: &mut dyn FnMut(Delta)) -> bool {
-        let (mut choices, mut inner, mut failed) = (None, None, value.kind() == Kind::Array);
-        let (mut text, mut mark) = (false, false);
-        for (key, v) in value.entries().filter(|(_, v)| !v.is_null()) {
-            match key.raw() {
-                b"error" => failed |= failure::is_error(v),
-                b"object" | b"type" => failed |= v.text().is_some_and(|t| t.is("error")),
-                b"choices" => choices = Some(v),
-                b"usage" => count(&mut self.usage, v),
-                b"data" | b"result" | b"response" if v.kind() == Kind::Object => inner = Some(v),
-                b"x_groq" => {
-                    if let Some(usage) = v.get("usage") {
-                        count(&mut self.usage, usage);
-                    }
+        let mut found = [None; 16];
+        let names = "error|object|type|choices|usage|x_groq|data|result|response|detail|errors|message|msg|code|status|success";
+        value.pick(names, &mut found);
+        let [error, object, kind, choices, usage, groq, ..] = found;
+        let is_word = |v: &Option<Value>| v.is_some_and(|v| v.raw() == b"\"error\"");
+        let failed = value.kind() == Kind::Array
+            || error.is_some_and(failure::is_error)
+            || is_word(&object)
+            || is_word(&kind);
+        for usage in [usage, groq.and_then(|v| v.get("usage"))] {
+            count(&mut self.usage, usage);
+        }
+        if choices.is_none() && !failed {
+            for inner in found[6..9].iter().flatten() {
+                let mut own = [None; 2];
+                inner.pick("choices|error", &mut own);
+                if own != [None; 2] {
+                    return self.chunk(*inner, whole, on);
                 }
-                b"detail" | b"errors" => (text, mark) = (true, true),
-                b"message" | b"msg" => text |= v.kind() == Kind::Str,
-                b"code" | b"status" | b"success" => mark = true,
-                _ => {}
             }
         }
-        if let (None, false, Some(inner)) = (choices, failed, inner)
-            && (inner.get("choices").is_some() || inner.get("error").is_some())
-        {
-            return self.chunk(inner, whole, on);
-        }
+        let detailed = found[9].or(found[10]).is_some();
+        let text = detailed
+            || found[11..13]
+                .iter()
+                .flatten()
+                .any(|v| v.kind() == Kind::Str);
+        let mark = detailed || found[13..] != [None; 3];
         if failed || choices.is_none() && text && (whole || mark) {
             self.failure = Some(failure::from_error_json(value, 0));
             return false;
         }
-        for choice in choices.iter().flat_map(Value::items) {
+        for choice in items(choices) {
             self.chosen = true;
             if !self.choice(choice, whole, on) {
                 self.failure = Some(failure::from_error_json(choice, 0));
@@ -399,67 +404,51 @@ impl Assembler {
 
     /// False: the choice is an error.
     fn choice(&mut self, choice: Value, whole: bool, on: &mut dyn FnMut(Delta)) -> bool {
-        let (mut delta, mut message, mut text, mut finish) = (None, None, None, None);
-        for (key, v) in choice.entries().filter(|(_, v)| !v.is_null()) {
-            match key.raw() {
-                b"error" if failure::is_error(v) => return false,
-                b"delta" if v.kind() == Kind::Object => delta = Some(v),
-                b"message" if v.kind() == Kind::Object => message = Some(v),
-                b"text" => text = v.text(),
-                b"usage" => count(&mut self.usage, v),
-                b"finish_reason" if v.raw() != b"\"\"" => finish = Some(v),
-                _ => {}
+        let mut found = [None; 6];
+        choice.pick("error|delta|message|text|usage|finish_reason", &mut found);
+        let [error, delta, message, text, usage, reason] = found;
+        if error.is_some_and(failure::is_error) {
+            return false;
+        }
+        count(&mut self.usage, usage);
+        let object = |v: &Value| v.kind() == Kind::Object;
+        let reason = reason.filter(|v| v.raw() != b"\"\"");
+        if let Some(delta) = delta.filter(object) {
+            self.delta(delta, false, reason.is_some(), on);
+        } else if let Some(message) = message.filter(object) {
+            if whole {
+                self.delta(message, true, false, on);
+            } else {
+                self.message = message.raw().to_vec();
             }
+        } else {
+            self.say(text, on);
         }
-        let reasoned = !self.reasoning.out.is_empty();
-        match (delta, message, text) {
-            (Some(delta), ..) => self.delta(delta, false, finish.is_some(), on),
-            (_, Some(message), _) if whole => self.delta(message, true, false, on),
-            (_, Some(message), _) => self.message = message.raw().to_vec(),
-            (.., Some(text)) => self.content.push(text, reasoned, on),
-            _ => {}
-        }
-        if let Some(reason) = finish {
-            self.ended(reason);
-            self.settle_stream(whole, on);
+        if let Some(reason) = reason {
+            let end = End::read(reason);
+            // Of two finish chunks the one that says more counts.
+            if self.end.is_none() || !end.is_plain() {
+                self.end = Some(end);
+            }
+            // Nothing more is held back from the eye.
+            if !whole {
+                self.settle(on);
+            }
         }
         true
     }
 
-    /// At the finish reason nothing more is held back from the eye.
-    fn settle_stream(&mut self, whole: bool, on: &mut dyn FnMut(Delta)) {
-        if !whole {
-            self.settle(on);
-        }
-    }
-
-    fn ended(&mut self, reason: Value) {
-        let end = End::read(reason);
-        // Of two finish chunks the one that says more counts.
-        if self.end.is_none() || !end.is_plain() {
-            self.end = Some(end);
-        }
-    }
-
     /// Takes a delta, or with `whole` a message.
     fn delta(&mut self, delta: Value, whole: bool, ending: bool, on: &mut dyn FnMut(Delta)) {
-        let (mut content, mut refusal, mut details) = (None, None, None);
-        let (mut thoughts, mut calls, mut function) = ([None, None], None, None);
-        for (key, v) in delta.entries().filter(|(_, v)| !v.is_null()) {
-            match key.raw() {
-                b"content" => content = Some(v),
-                b"refusal" => refusal = v.text(),
-                b"reasoning_content" => thoughts[0] = v.text(),
-                b"reasoning" => thoughts[1] = v.text(),
-                b"reasoning_details" => details = Some(v),
-                b"tool_calls" => calls = Some(v),
-                b"function_call" => function = Some(v),
-                _ => {}
-            }
-        }
+        let mut found = [None; 7];
+        let names = "reasoning_content|reasoning|reasoning_details|content|refusal|tool_calls|function_call";
+        delta.pick(names, &mut found);
+        let [.., details, content, refusal, calls, function] = found;
         let mut thought = None;
-        for (text, field) in thoughts.into_iter().zip(["reasoning_content", "reasoning"]) {
-            let Some(text) = text else { continue };
+        for (value, field) in found.iter().zip(["reasoning_content", "reasoning"]) {
+            let Some(text) = value.and_then(|v| v.text()) else {
+                continue;
+            };
             let has_text = !text.raw().is_empty();
             // The field that brings the text is the one to send back; an empty one counts until then.
             if self.field.is_none() || has_text && !self.field_has_text {
@@ -467,40 +456,34 @@ impl Assembler {
                 self.field_has_text = has_text;
             }
             if has_text && thought.is_none() {
-                thought = Some(text);
+                thought = *value;
             }
         }
-        if let Some(text) = thought {
-            self.reason(|r| r.push(text), on);
+        if thought.is_some() {
+            self.reason(thought, on);
         } else if !self.field_has_text {
-            for item in details.iter().flat_map(Value::items) {
-                if let Some(text) = item.get("text").or_else(|| item.get("summary")) {
-                    self.reason(|r| text.text().into_iter().for_each(|t| r.push(t)), on);
-                }
+            for item in items(details) {
+                self.reason(item.get("text").or_else(|| item.get("summary")), on);
             }
         }
         if let Some(content) = content {
             match content.text() {
                 // Aggregators put the thinking into both; others repeat the whole answer at the end.
-                Some(text)
-                    if thought.is_some_and(|t| !t.raw().is_empty() && t.raw() == text.raw()) => {}
+                Some(_) if thought.is_some_and(|t| t.raw() == content.raw()) => {}
                 Some(text) if ending && self.content.repeats(text) => {}
-                Some(text) => self.content.push(text, self.reasoned(), on),
-                None if content.kind() == Kind::Object => self.part(content, on),
-                None => content.items().for_each(|part| self.part(part, on)),
+                _ if content.kind() != Kind::Array => self.part(content, on),
+                _ => content.items().for_each(|part| self.part(part, on)),
             }
         }
-        if let Some(text) = refusal {
-            self.content.push(text, self.reasoned(), on);
-        }
-        match calls.or(function) {
-            Some(list) if list.kind() == Kind::Array => {
-                for call in list.items().filter(|c| c.kind() == Kind::Object) {
+        self.say(refusal, on);
+        if let Some(list) = calls.or(function) {
+            let single = [list];
+            let all = single.into_iter().filter(|v| v.kind() != Kind::Array);
+            for call in all.chain(list.items()) {
+                if call.kind() == Kind::Object {
                     self.calls.push(call, whole, &self.tools);
                 }
             }
-            Some(call) if call.kind() == Kind::Object => self.calls.push(call, whole, &self.tools),
-            _ => {}
         }
     }
 
@@ -508,52 +491,49 @@ impl Assembler {
         !self.reasoning.out.is_empty()
     }
 
-    /// A part of content that came as a list.
+    /// A part of content, which may be a string or one of a list.
     fn part(&mut self, part: Value, on: &mut dyn FnMut(Delta)) {
-        if let Some(text) = part.text() {
-            return self.content.push(text, self.reasoned(), on);
+        if part.text().is_some() {
+            return self.say(Some(part), on);
         }
-        let kind = part.get_string("type").unwrap_or_default();
-        match kind.as_str() {
-            "" | "text" | "output_text" => {
-                if let Some(text) = part.get("text").and_then(|v| v.text()) {
-                    self.content.push(text, self.reasoned(), on);
-                }
+        let mut found = [None; 3];
+        part.pick("type|text|thinking", &mut found);
+        let [kind, text, thinking] = found;
+        let kind = kind.and_then(|v| v.text()).map_or(&b""[..], |t| t.raw());
+        if is_one(kind, "|text|output_text") {
+            self.say(text, on);
+        } else if is_one(kind, "thinking|reasoning") {
+            let inner = thinking.or(text);
+            self.reason(inner, on);
+            for item in items(inner) {
+                self.reason(Some(item.get("text").unwrap_or(item)), on);
             }
-            "thinking" | "reasoning" => {
-                let inner = part.get("thinking").or_else(|| part.get("text"));
-                let Some(inner) = inner else { return };
-                let own = inner.text();
-                let texts = inner
-                    .items()
-                    .filter_map(|i| i.text().or_else(|| i.get("text")?.text()));
-                for text in own.into_iter().chain(texts) {
-                    self.reason(|r| r.push(text), on);
-                }
-            }
-            _ => {}
         }
     }
 
-    fn reason(&mut self, push: impl FnOnce(&mut Joiner), on: &mut dyn FnMut(Delta)) {
+    /// Takes answer text, if `value` is a string.
+    fn say(&mut self, value: Option<Value>, on: &mut dyn FnMut(Delta)) {
+        if let Some(text) = value.and_then(|v| v.text()) {
+            self.content.push(text, self.reasoned(), on);
+        }
+    }
+
+    /// Takes thinking text, if `value` is a string.
+    fn reason(&mut self, value: Option<Value>, on: &mut dyn FnMut(Delta)) {
+        let Some(text) = value.and_then(|v| v.text()) else {
+            return;
+        };
         let before = self.reasoning.out.len();
-        push(&mut self.reasoning);
+        self.reasoning.push(text);
         if let Some(new @ [_, ..]) = self.reasoning.out.get(before..) {
             on(Delta::Reasoning(new));
         }
     }
 }
 
-const NOT_JSON: &str = "the server sent an event that is not JSON";
-
-/// A failure of the body that only we noticed.
-fn fault(class: Class, what: &str) -> Failure {
-    Failure {
-        class,
-        stage: Stage::Body,
-        status: 0,
-        message: what.to_string(),
-        retry_after: None,
-        adapt: None,
-    }
+fn items(value: Option<Value>) -> json::value::Items {
+    value.unwrap_or(json::value::checked(b"")).items()
 }
+
+const NOT_JSON: &str = "the server sent an event that is not JSON";
+const TOO_LARGE: &[u8] = b"the reply is too large to keep";

@@ -35,49 +35,60 @@ pub fn body(ask: &Body, rules: &Rules, origin: u32) -> Vec<u8> {
     });
     let size: usize = ask.messages.iter().map(|m| m.json.len() + 1).sum();
     let mut out = Vec::with_capacity(size + tools.map_or(0, <[u8]>::len) + ask.model.len() + 512);
-    out.extend_from_slice(b"{\"model\":");
+    put(&mut out, b"{\"model\":");
     push_string(&mut out, ask.model.as_bytes());
-    out.extend_from_slice(b",\"messages\":[");
+    put(&mut out, b",\"messages\":[");
     messages::push(&mut out, ask.messages, rules, origin);
     out.push(b']');
     if let Some(tools) = tools {
-        out.extend_from_slice(b",\"tools\":");
-        out.extend_from_slice(tools);
+        put(&mut out, b",\"tools\":");
+        put(&mut out, tools);
         if rules.sends("tool_choice") {
-            out.extend_from_slice(b",\"tool_choice\":\"auto\"");
+            put(&mut out, b",\"tool_choice\":\"auto\"");
         }
     }
     if ask.thinking && rules.sends("thinking") {
-        out.extend_from_slice(b",\"thinking\":{\"type\":\"enabled\"}");
+        put(&mut out, b",\"thinking\":{\"type\":\"enabled\"}");
     }
     if ask.thinking && !ask.reasoning_effort.is_empty() && rules.sends("reasoning_effort") {
-        let effort = match ask.reasoning_effort {
-            "max" if rules.has(HIGH_EFFORT) => "high",
-            other => other,
-        };
-        out.extend_from_slice(b",\"reasoning_effort\":");
+        let mut effort = ask.reasoning_effort;
+        if effort == "max" && rules.has(HIGH_EFFORT) {
+            effort = "high";
+        }
+        put(&mut out, b",\"reasoning_effort\":");
         push_string(&mut out, effort.as_bytes());
     }
     let limit = rules.limit(ask.max_tokens);
     if limit > 0 {
-        out.extend_from_slice(if rules.has(NEW_MAX_TOKENS) {
-            b",\"max_completion_tokens\":"
-        } else {
-            b",\"max_tokens\":"
-        });
+        let new = rules.has(NEW_MAX_TOKENS);
+        put(
+            &mut out,
+            if new {
+                b",\"max_completion_tokens\":"
+            } else {
+                b",\"max_tokens\":"
+            },
+        );
         push_dec(&mut out, limit);
     }
     let stream = ask.stream && !rules.has(NO_STREAM);
-    out.extend_from_slice(if stream {
-        b",\"stream\":true"
-    } else {
-        b",\"stream\":false"
-    });
+    put(
+        &mut out,
+        if stream {
+            b",\"stream\":true"
+        } else {
+            b",\"stream\":false"
+        },
+    );
     if stream && rules.sends("stream_options") {
-        out.extend_from_slice(b",\"stream_options\":{\"include_usage\":true}");
+        put(&mut out, b",\"stream_options\":{\"include_usage\":true}");
     }
     out.push(b'}');
     out
+}
+
+fn put(out: &mut Vec<u8>, text: &[u8]) {
+    messages::put(out, &[text]);
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What a server said about an error: the text for people and the typed codes, out of the shapes servers use.
 
-use crate::json::{Kind, Value, parse_prefix};
+use crate::json::{Kind, Value, lenient::strict, parse_prefix};
 use crate::text::{complete_utf8_len, push_utf8_lossy};
 
 /// A line for people is cut to about this many bytes: the head and, behind it, the tail, where traces have their point.
@@ -10,9 +10,7 @@ const LINE_TAIL: usize = 100;
 const MAX_TEXT: usize = 16 << 10;
 
 /// How keys begin.
-const KEYS: [&str; 9] = [
-    "sk-", "gsk_", "xai-", "AIza", "pplx-", "nvapi-", "hf_", "ghp_", "tgp_",
-];
+const KEYS: &str = "sk-|gsk_|xai-|AIza|pplx-|nvapi-|hf_|ghp_|tgp_";
 
 /// An error as the server told it.
 #[derive(Default)]
@@ -63,107 +61,101 @@ impl Said {
         }
         match value.kind() {
             Kind::Str => {
-                let text = value.text().map(|t| t.bytes()).unwrap_or_default();
+                let mut text = Vec::new();
+                value.push_to(&mut text);
                 // Gateways put the error of the server behind them into a string.
                 match parse_prefix(text.trim_ascii()) {
                     Ok((inner, _)) if inner.kind() == Kind::Object => self.take(inner, depth + 1),
                     _ => self.say(&text),
                 }
             }
-            Kind::Array => {
+            Kind::Object => self.members(value, depth),
+            _ => {
                 for item in value.items().take(4) {
                     self.take(item, depth + 1);
                 }
             }
-            Kind::Object => self.members(value, depth),
-            _ => {}
         }
     }
 
     fn members(&mut self, value: Value, depth: u32) {
-        if let (Some(place), Some(what)) = (value.get("loc"), value.get("msg")) {
+        let mut found = [None; 3];
+        value.pick("loc|msg|type", &mut found);
+        if let [Some(place), Some(what), kind] = found {
             let mut text = Vec::new();
             for part in place.items() {
                 if !text.is_empty() {
                     text.push(b'.');
                 }
-                match part.text() {
-                    Some(name) => name.push_to(&mut text),
-                    None => text.extend_from_slice(part.raw()),
-                }
+                part.push_to(&mut text);
             }
             text.extend_from_slice(b": ");
-            what.text().into_iter().for_each(|t| t.push_to(&mut text));
-            self.code(value.get("type"));
+            what.push_to(&mut text);
+            self.code(kind);
             return self.say(&text);
         }
-        for (key, v) in value.entries().filter(|(_, v)| !v.is_null()) {
-            match key.raw() {
-                b"error" | b"message" | b"msg" | b"detail" | b"errors" | b"error_description"
-                | b"error_msg" => self.take(v, depth + 1),
-                b"code" | b"type" | b"status" | b"reason" | b"error_code" | b"http_code"
-                | b"status_code" => self.code(Some(v)),
-                b"param" => self.param = v.string(),
-                b"metadata" => {
-                    if let Some(raw) = v.get("raw") {
-                        self.take(raw, depth + 1);
-                    }
+        for (key, v) in value.entries() {
+            let is = |names| is_one(key.raw(), names);
+            if is("error|message|msg|detail|errors|error_description|error_msg") {
+                self.take(v, depth + 1);
+            } else if is("code|type|status|reason|error_code|http_code|status_code") {
+                self.code(Some(v));
+            } else if is("param") {
+                self.param = v.string();
+            } else if is("metadata") {
+                if let Some(raw) = v.get("raw") {
+                    self.take(raw, depth + 1);
                 }
-                b"details" | b"innererror" => {
-                    let list = [v];
-                    let items = v
-                        .items()
-                        .chain(list.into_iter().filter(|v| v.kind() == Kind::Object));
-                    for item in items {
-                        self.code(item.get("reason"));
-                        self.code(item.get("code"));
-                    }
-                }
-                _ => {}
+            } else if is("details|innererror") {
+                self.reasons(v);
+                v.items().for_each(|item| self.reasons(item));
             }
         }
     }
 
+    fn reasons(&mut self, value: Value) {
+        let mut found = [None; 2];
+        value.pick("reason|code", &mut found);
+        found.into_iter().for_each(|v| self.code(v));
+    }
+
+    /// Takes a code, a string or a number.
     fn code(&mut self, value: Option<Value>) {
-        let Some(value) = value else { return };
-        let text = match value.text() {
-            Some(text) => text.bytes(),
-            None if value.kind() == Kind::Number => value.raw().to_vec(),
-            None => return,
+        let Some(value) = value.filter(|v| matches!(v.kind(), Kind::Str | Kind::Number)) else {
+            return;
         };
-        let number = value
-            .u64()
-            .or_else(|| crate::json::value::decimal(&text, 0));
-        if let Some(n @ 400..=599) = number
-            && self.status == 0
+        let mut text = Vec::new();
+        value.push_to(&mut text);
+        if self.status == 0
             && text.len() == 3
+            && let Some(n @ 400..=599) = crate::json::value::decimal(&text, 0)
         {
             self.status = n as u16;
         }
         if !text.is_empty() && text.len() < 80 {
-            self.codes.push(text.to_ascii_lowercase());
+            text.make_ascii_lowercase();
+            self.codes.push(text);
         }
     }
 }
 
 /// Whether an `error` member says that there is one: some servers always send an empty one.
 pub fn is_error(value: Value) -> bool {
-    match value.kind() {
-        Kind::Object => value.entries().next().is_some(),
-        Kind::Array => value.items().next().is_some(),
-        Kind::Str => value.raw() != b"\"\"",
-        Kind::Number => value.u64() != Some(0),
-        Kind::Bool => value.bool() == Some(true),
-        Kind::Null => false,
-    }
+    !is_one(&strict(value), "null|{}|[]|\"\"|0|0.0|false")
 }
 
 /// Where `needle` stands in `text`.
 pub fn find(text: &[u8], needle: &[u8]) -> Option<usize> {
-    if needle.is_empty() || needle.len() > text.len() {
-        return None;
+    let (&first, more) = needle.split_first()?;
+    let mut from = 0;
+    loop {
+        let rest = text.get(from..)?;
+        let at = memchr::memchr(first, rest)?;
+        if rest[at + 1..].starts_with(more) {
+            return Some(from + at);
+        }
+        from += at + 1;
     }
-    text.windows(needle.len()).position(|w| w == needle)
 }
 
 /// Whether one of `words` (separated by `|`) stands in `text`.
@@ -202,7 +194,8 @@ pub fn push_line(out: &mut Vec<u8>, text: &[u8]) {
         if !line.is_empty() {
             line.push(b' ');
         }
-        if line.to_ascii_lowercase().ends_with(b"bearer ") {
+        let before = line.get(line.len().saturating_sub(7)..);
+        if before.is_some_and(|b| b.eq_ignore_ascii_case(b"bearer ")) {
             line.extend_from_slice("…".as_bytes());
         } else {
             push_word(&mut line, word);
@@ -222,32 +215,30 @@ pub fn push_line(out: &mut Vec<u8>, text: &[u8]) {
 
 /// A word without the keys in it: what begins like one, and long runs of mixed letters and digits.
 fn push_word(line: &mut Vec<u8>, word: &[u8]) {
-    let in_key = |b: &u8| b.is_ascii_alphanumeric() || b"-_*".contains(b);
+    let gap = |b: &u8| !b.is_ascii_alphanumeric() && !b"-_*".contains(b);
     let mut rest = word;
     while !rest.is_empty() {
-        let n = rest.iter().position(|b| !in_key(b)).unwrap_or(rest.len());
-        if n == 0 {
-            let gap = rest.iter().position(in_key).unwrap_or(rest.len());
-            line.extend_from_slice(&rest[..gap]);
-            rest = &rest[gap..];
-            continue;
-        }
+        let n = rest.iter().position(gap).unwrap_or(rest.len());
         let run = &rest[..n];
-        rest = &rest[n..];
-        let prefix = KEYS.iter().find(|k| run.starts_with(k.as_bytes()));
-        let long = run.len() >= 32
+        let mut keys = KEYS.as_bytes().split(|&b| b == b'|');
+        let prefix = keys.find(|k| run.starts_with(k));
+        let has = |kind: fn(&u8) -> bool| run.iter().any(kind);
+        let long = n >= 32
             && run.iter().all(u8::is_ascii_alphanumeric)
-            && run.iter().any(u8::is_ascii_digit)
-            && run.iter().any(u8::is_ascii_alphabetic);
+            && has(u8::is_ascii_digit)
+            && has(u8::is_ascii_alphabetic);
         let shown = match prefix {
             Some(prefix) => prefix.len(),
             None if long => 4,
-            None => run.len(),
+            None => n,
         };
         line.extend_from_slice(&run[..shown]);
-        if shown < run.len() {
+        if shown < n {
             line.extend_from_slice("…".as_bytes());
         }
+        let after = (n + 1).min(rest.len());
+        line.extend_from_slice(&rest[n..after]);
+        rest = &rest[after..];
     }
 }
 

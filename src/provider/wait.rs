@@ -1,5 +1,6 @@
 //! How long a server asks us to wait. It says so in half a dozen spellings; the most exact one counts.
 
+use super::said::find;
 use super::transport::Head;
 use crate::json::value::decimal;
 use crate::sys::time;
@@ -34,15 +35,18 @@ fn by_header(head: &Head, value: &str) -> Option<u64> {
         return Some(ms);
     }
     let until = date(value)?;
-    // The server's own clock is the one its date was made with; a router's may be years behind.
-    let now = header(head, "date").and_then(date);
-    let now = now.unwrap_or_else(time::unix_seconds);
-    Some(until.saturating_sub(now).saturating_mul(1000))
+    Some(until.saturating_sub(now(head)).saturating_mul(1000))
+}
+
+/// The time by the server's own clock, with which its dates are made; a router's may be years behind.
+fn now(head: &Head) -> u64 {
+    let date = header(head, "date").and_then(date);
+    date.unwrap_or_else(time::unix_seconds)
 }
 
 fn in_text(body: &[u8]) -> Option<u64> {
     ANNOUNCED.iter().find_map(|needle| {
-        let at = super::said::find(body, needle)?;
+        let at = find(body, needle)?;
         let rest = body.get(at + needle.len()..)?;
         let start = rest.iter().position(|b| !b"\\\": ".contains(b))?;
         duration(&rest[start..])
@@ -77,10 +81,8 @@ fn duration(text: &[u8]) -> Option<u64> {
             _ if total.is_none() => 1,
             _ => return total,
         };
-        let ms = match factor {
-            0 => decimal(number, 0)?,
-            _ => decimal(number, 3)?.saturating_mul(factor),
-        };
+        let shift = if factor == 0 { 0 } else { 3 };
+        let ms = decimal(number, shift)?.saturating_mul(factor.max(1));
         total = Some(total.unwrap_or(0).saturating_add(ms));
         rest = after;
     }
@@ -90,7 +92,7 @@ fn duration(text: &[u8]) -> Option<u64> {
 fn reset(head: &Head) -> Option<u64> {
     let mut longest = None;
     for (name, value) in &head.headers {
-        let Some(at) = super::said::find(name.as_bytes(), b"ratelimit-reset") else {
+        let Some(at) = find(name.as_bytes(), b"ratelimit-reset") else {
             continue;
         };
         let left = [&name[..at], "ratelimit-remaining", &name[at + 15..]].concat();
@@ -105,9 +107,7 @@ fn reset(head: &Head) -> Option<u64> {
             ms /= 1000;
         }
         if ms >= 100_000_000_000 {
-            let now = header(head, "date").and_then(date);
-            let now = now.unwrap_or_else(time::unix_seconds);
-            ms = ms.saturating_sub(now.saturating_mul(1000));
+            ms = ms.saturating_sub(now(head).saturating_mul(1000));
         }
         longest = longest.max(Some(ms));
     }
@@ -116,28 +116,34 @@ fn reset(head: &Head) -> Option<u64> {
 
 /// `Sun, 06 Nov 1994 08:49:37 GMT` as seconds since 1970 (RFC 9110 §5.6.7).
 fn date(text: &str) -> Option<u64> {
-    let text = text.as_bytes();
-    let mut words = text.split(|b| b" :-".contains(b)).filter(|w| !w.is_empty());
-    words.next()?;
-    let mut next = || words.next();
-    let number = |word: Option<&[u8]>| decimal(word?, 0);
-    let day = number(next())?;
-    let month = next()?.get(..3)?;
-    let month = super::said::find(b"JanFebMarAprMayJunJulAugSepOctNovDec", month)? as u64 / 3;
-    let year = number(next())?;
-    let clock = [number(next())?, number(next())?, number(next())?];
+    // Day, month from 0, year, hours, minutes, seconds.
+    let mut numbers = [0u32; 6];
+    let mut rest = text.as_bytes();
+    for i in 0..=numbers.len() {
+        let start = rest.iter().position(|b| !b" :-".contains(b))?;
+        rest = &rest[start..];
+        let n = rest.iter().position(|b| b" :-".contains(b));
+        let (word, after) = rest.split_at(n.unwrap_or(rest.len()));
+        rest = after;
+        // The day of the week in front says nothing.
+        if let Some(slot) = i.checked_sub(1).and_then(|i| numbers.get_mut(i)) {
+            *slot = match i {
+                2 => find(b"JanFebMarAprMayJunJulAugSepOctNovDec", word.get(..3)?)? as u32 / 3,
+                _ => u32::try_from(decimal(word, 0)?).ok()?,
+            };
+        }
+    }
+    let [day, month, year, clock @ ..] = numbers;
     if !(1970..=9999).contains(&year) || !(1..=31).contains(&day) || clock.iter().any(|&n| n > 60) {
         return None;
     }
     // Days before the month, counted from March so that the leap day is the last.
-    let (y, m) = if month < 2 {
-        (year - 1, month + 10)
-    } else {
-        (year, month - 2)
-    };
+    let early = u32::from(month < 2);
+    let (y, m) = (year - early, month + early * 12 - 2);
     let days = y * 365 + y / 4 - y / 100 + y / 400 + (m * 153 + 2) / 5 + day - 1;
     let days = days.checked_sub(719_468)?;
-    Some(days * 86_400 + clock[0] * 3600 + clock[1] * 60 + clock[2])
+    let seconds = clock[0] * 3600 + clock[1] * 60 + clock[2];
+    Some(u64::from(days) * 86_400 + u64::from(seconds))
 }
 
 #[cfg(test)]

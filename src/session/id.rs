@@ -1,46 +1,38 @@
 //! Session ids: `YYYYMMDD-HHMMSS-NNNN` in local time. Sorted as text they are in the order of their making, also on a
 //! device whose clock starts at 1970 after each boot.
 
-use crate::sys::time::{Civil, local};
+use crate::sys::time::local;
 use crate::text::push_dec;
 
 /// 2024-01-01: a clock before this has not been set.
 pub const CLOCK_SET: u64 = 1_704_067_200;
 
-/// The number the first session of a second gets.
-const FIRST: &str = "-1000";
-
-fn push_digits(out: &mut Vec<u8>, n: u32, width: usize) {
-    let mut digits = Vec::new();
-    push_dec(&mut digits, u64::from(n));
-    out.resize(out.len() + width.saturating_sub(digits.len()), b'0');
-    out.extend_from_slice(&digits);
-}
-
-/// `time` with the given marks between date parts, between date and time, and between the parts of the time.
-fn civil(time: &Civil, date: &[u8], middle: u8, clock: &[u8]) -> String {
-    let mut out = Vec::with_capacity(24);
-    push_digits(&mut out, time.year, 4);
-    out.extend_from_slice(date);
-    push_digits(&mut out, time.month, 2);
-    out.extend_from_slice(date);
-    push_digits(&mut out, time.day, 2);
-    out.push(middle);
-    push_digits(&mut out, time.hour, 2);
-    out.extend_from_slice(clock);
-    push_digits(&mut out, time.minute, 2);
-    out.extend_from_slice(clock);
-    push_digits(&mut out, time.second, 2);
+/// `unix` in local time by `form`, in which the letters a to f stand for year, month, day, hour, minute and second.
+fn civil(unix: u64, form: &[u8]) -> String {
+    let t = local(unix);
+    let parts = [t.year, t.month, t.day, t.hour, t.minute, t.second];
+    let mut out = Vec::new();
+    for &b in form {
+        match parts.get(usize::from(b.wrapping_sub(b'a'))) {
+            Some(n) => {
+                if *n < 10 {
+                    out.push(b'0');
+                }
+                push_dec(&mut out, u64::from(*n));
+            }
+            None => out.push(b),
+        }
+    }
     String::from_utf8(out).unwrap_or_default()
 }
 
 /// `YYYY-MM-DD HH:MM:SS` in local time.
 pub fn created(unix: u64) -> String {
-    civil(&local(unix), b"-", b' ', b":")
+    civil(unix, b"a-b-c d:e:f")
 }
 
 fn stamp(unix: u64) -> String {
-    civil(&local(unix), b"", b'-', b"")
+    civil(unix, b"abc-def")
 }
 
 /// Whether `id` has the form of ids made here.
@@ -68,25 +60,23 @@ pub fn after(id: &str) -> String {
         }
     }
     if bytes.ends_with(b"-0000") {
-        bytes.truncate(15);
-        bytes.extend_from_slice(FIRST.as_bytes());
+        bytes.truncate(16);
+        bytes.extend_from_slice(b"1000");
     }
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// A new id at `unix` seconds that sorts behind those of `existing`. With an unset clock it follows the newest of them.
-/// With a set one, ids more than a day ahead (made when the clock was wrong) don't count.
+/// A new id at `unix` seconds that sorts behind those of `existing`, which are sorted. With an unset clock it follows the
+/// newest of them. With a set one, ids more than a day ahead (made when the clock was wrong) don't count.
 pub fn choose(unix: u64, existing: &[String]) -> String {
-    let first = stamp(unix) + FIRST;
-    let limit = (unix >= CLOCK_SET).then(|| stamp(unix.saturating_add(86_400)));
-    let newest = existing
-        .iter()
-        .filter(|id| is_id(id) && limit.as_ref().is_none_or(|l| id.as_str() <= l.as_str()))
-        .max();
-    match newest {
-        Some(newest) if *newest >= first => after(newest),
-        _ => first,
+    let first = stamp(unix) + "-1000";
+    let limit = stamp(unix.saturating_add(86_400));
+    for id in existing.iter().rev() {
+        if is_id(id) && (unix < CLOCK_SET || *id <= limit) {
+            return if *id >= first { after(id) } else { first };
+        }
     }
+    first
 }
 
 #[cfg(test)]

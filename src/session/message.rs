@@ -1,9 +1,9 @@
 //! Messages: making the JSON text that goes on the wire and into the session file, and reading it again.
 
-use super::conversation::Conversation;
-use crate::json::write::push_string;
+use crate::json::value::checked;
+use crate::json::write::{push_escaped, push_string};
 use crate::json::{Kind, Value, parse};
-use crate::provider::Reply;
+use crate::provider::{Call, Reply};
 use crate::text::push_dec;
 
 /// The result of a call that never ran because its process was ended.
@@ -25,52 +25,39 @@ pub enum Role {
     Tool,
 }
 
-/// One call of a stored assistant message.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct StoredCall {
-    /// Its id.
-    pub id: String,
-    /// The tool's name.
-    pub name: String,
-    /// The arguments' text: valid JSON in messages made here.
-    pub arguments: Vec<u8>,
-}
-
-fn plain(out: &mut Vec<u8>, role: &str, text: &[u8]) {
-    out.reserve(text.len() + text.len() / 16 + 48);
-    out.extend_from_slice(b"{\"role\":");
-    push_string(out, role.as_bytes());
+/// Appends `start`, `id` as a string if there is one, and the content.
+fn plain(out: &mut Vec<u8>, start: &[u8], id: Option<&str>, text: &[u8]) {
+    out.reserve(text.len() + text.len() / 16 + 96);
+    out.extend_from_slice(start);
+    if let Some(id) = id {
+        push_string(out, id.as_bytes());
+    }
     out.extend_from_slice(b",\"content\":");
     push_string(out, text);
+    out.push(b'}');
 }
 
 /// Appends a system message.
 pub fn system(out: &mut Vec<u8>, text: &[u8]) {
-    plain(out, "system", text);
-    out.push(b'}');
+    plain(out, b"{\"role\":\"system\"", None, text);
 }
 
 /// Appends a user message.
 pub fn user(out: &mut Vec<u8>, text: &[u8]) {
-    plain(out, "user", text);
-    out.push(b'}');
+    plain(out, b"{\"role\":\"user\"", None, text);
 }
 
 /// Appends the result of the call `id`.
 pub fn tool(out: &mut Vec<u8>, id: &str, text: &[u8]) {
-    out.reserve(text.len() + text.len() / 16 + id.len() + 64);
-    out.extend_from_slice(b"{\"role\":\"tool\",\"tool_call_id\":");
-    push_string(out, id.as_bytes());
-    out.extend_from_slice(b",\"content\":");
-    push_string(out, text);
-    out.push(b'}');
+    plain(out, b"{\"role\":\"tool\",\"tool_call_id\":", Some(id), text);
 }
 
 /// Appends the reply as an assistant message. The content is always a string; the thinking goes into the field it came
 /// in, also when it is empty. What would make every later request fail never gets in: arguments that are no JSON object
 /// become `{}`, an empty id or name a made-up one, and a name loses the characters servers refuse.
 pub fn assistant(out: &mut Vec<u8>, reply: &Reply) {
-    plain(out, "assistant", &reply.content);
+    plain(out, b"{\"role\":\"assistant\"", None, &reply.content);
+    out.pop();
     if let Some(field) = reply.reasoning_field {
         out.push(b',');
         push_string(out, field.as_bytes());
@@ -78,15 +65,14 @@ pub fn assistant(out: &mut Vec<u8>, reply: &Reply) {
         push_string(out, &reply.reasoning);
     }
     for (i, call) in reply.calls.iter().enumerate() {
-        out.extend_from_slice(if i == 0 { b",\"tool_calls\":[{" } else { b",{" });
-        out.extend_from_slice(b"\"id\":");
+        out.extend_from_slice(if i == 0 { b",\"tool_calls\":[" } else { b"," });
+        out.extend_from_slice(b"{\"id\":\"");
         if call.id.is_empty() {
-            out.extend_from_slice(b"\"call_");
+            out.extend_from_slice(b"call_");
             push_dec(out, i as u64);
-            out.push(b'"');
-        } else {
-            push_string(out, call.id.as_bytes());
         }
+        push_escaped(out, call.id.as_bytes());
+        out.push(b'"');
         out.extend_from_slice(b",\"type\":\"function\",\"function\":{\"name\":\"");
         push_name(out, &call.name);
         out.extend_from_slice(b"\",\"arguments\":");
@@ -124,65 +110,50 @@ fn push_extra(out: &mut Vec<u8>, extra: &[u8]) {
 
 /// Who a stored message is from; `None` when it is no message.
 pub fn role(message: &[u8]) -> Option<Role> {
-    const NAMES: [(&str, Role); 5] = [
-        ("user", Role::User),
-        ("tool", Role::Tool),
-        ("assistant", Role::Assistant),
-        ("system", Role::System),
-        ("developer", Role::System),
-    ];
-    let named = |word: &[u8]| {
-        NAMES
-            .iter()
-            .find(|(name, _)| name.as_bytes() == word)
-            .map(|(_, role)| *role)
-    };
     // Messages made here start with their role, so that the whole needn't be read.
-    if let Some(rest) = message.strip_prefix(b"{\"role\":\"") {
-        return named(rest.get(..memchr::memchr(b'"', rest)?)?);
-    }
-    let value = parse(message).ok()?;
-    named(value.get("role")?.string()?.as_bytes())
+    let word = match message.strip_prefix(b"{\"role\":\"") {
+        Some(rest) => rest.get(..memchr::memchr(b'"', rest)?)?,
+        None => checked(message).get("role")?.text()?.raw(),
+    };
+    Some(match word {
+        b"user" => Role::User,
+        b"tool" => Role::Tool,
+        b"assistant" => Role::Assistant,
+        b"system" | b"developer" => Role::System,
+        _ => return None,
+    })
 }
 
-/// The calls of a stored message, in order; none for other messages than an assistant's. Members that are missing are
-/// empty.
-pub fn calls(message: &[u8]) -> Vec<StoredCall> {
+/// The calls of a stored message, in order. Members that are missing are empty.
+pub fn calls(message: &[u8]) -> Vec<Call> {
     let mut list = Vec::new();
-    if role(message) != Some(Role::Assistant) {
-        return list;
-    }
-    let Ok(value) = parse(message) else {
-        return list;
-    };
-    let items = value.get("tool_calls");
-    for call in items.iter().flat_map(Value::items) {
-        let function = call.get("function");
-        let part = |name: &str| function.and_then(|f| f.get(name));
-        list.push(StoredCall {
-            id: call.get_string("id").unwrap_or_default(),
-            name: part("name").and_then(|v| v.string()).unwrap_or_default(),
-            arguments: match part("arguments") {
-                Some(v) => v
-                    .text()
-                    .map_or_else(|| v.raw().to_vec(), |text| text.bytes()),
-                None => Vec::new(),
-            },
-        });
+    let items = checked(message).get("tool_calls");
+    for item in items.iter().flat_map(Value::items) {
+        let mut call = Call {
+            id: item.get_string("id").unwrap_or_default(),
+            ..Call::default()
+        };
+        if let Some(function) = item.get("function") {
+            call.name = function.get_string("name").unwrap_or_default();
+            if let Some(v) = function.get("arguments") {
+                call.arguments = v.text().map_or_else(|| v.raw().to_vec(), |t| t.bytes());
+            }
+        }
+        list.push(call);
     }
     list
 }
 
 /// The id of the call a stored tool message answers.
 pub fn answers(message: &[u8]) -> Option<String> {
-    parse(message).ok()?.get_string("tool_call_id")
+    checked(message).get_string("tool_call_id")
 }
 
 /// The text of a stored message: its content when that is a string, else the texts of its parts, one a line. Other
 /// parts (pictures) are left out.
 pub fn content(message: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    let Some(value) = parse(message).ok().and_then(|v| v.get("content")) else {
+    let Some(value) = checked(message).get("content") else {
         return out;
     };
     if let Some(text) = value.text() {
@@ -197,25 +168,6 @@ pub fn content(message: &[u8]) -> Vec<u8> {
         }
     }
     out
-}
-
-/// The ids of the calls at the end of `conversation` that have no result yet, in order.
-pub fn open_calls(conversation: &Conversation) -> Vec<String> {
-    let mut answered = Vec::new();
-    let mut i = conversation.len();
-    while let Some(message) = i.checked_sub(1).and_then(|at| conversation.get(at)) {
-        i -= 1;
-        match role(message) {
-            Some(Role::Tool) => answered.extend(answers(message)),
-            Some(Role::Assistant) => {
-                let mut open: Vec<String> = calls(message).into_iter().map(|c| c.id).collect();
-                open.retain(|id| !answered.contains(id));
-                return open;
-            }
-            _ => break,
-        }
-    }
-    Vec::new()
 }
 
 /// Checks that a conversation is one that every server takes: at most one system message, at the start; then a user
@@ -280,7 +232,6 @@ pub fn check<'a>(messages: impl Iterator<Item = &'a [u8]>) -> Result<(), String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::Call;
 
     fn made(f: impl Fn(&mut Vec<u8>)) -> String {
         let mut out = Vec::new();
@@ -459,22 +410,6 @@ mod tests {
         for (list, want) in cases {
             let got = check(list.iter().map(|m| m.as_bytes()));
             assert_eq!(got.err().unwrap_or_default(), *want, "{list:?}");
-        }
-    }
-
-    #[test]
-    fn open_calls_at_the_end() {
-        for (list, want) in [
-            (&[U, C][..], &["1", "2"][..]),
-            (&[U, C, R2], &["1"]),
-            (&[U, C, R2, R1], &[]),
-            (&[U, C, R1, U], &[]),
-            (&[U], &[]),
-            (&[], &[]),
-        ] {
-            let mut c = Conversation::new();
-            list.iter().for_each(|m| c.push(m.as_bytes()));
-            assert_eq!(open_calls(&c), want, "{list:?}");
         }
     }
 }

@@ -6,7 +6,6 @@
 pub mod conversation;
 mod disk;
 pub mod id;
-pub mod journal;
 pub mod list;
 pub mod load;
 pub mod message;
@@ -19,11 +18,12 @@ mod tests;
 
 pub use conversation::Conversation;
 pub use record::Session;
-pub use store::{Error, Store};
+pub use store::{Error, Store, What};
 
 /// Helpers for tests.
 #[cfg(test)]
 pub mod testing {
+    use std::os::unix::ffi::OsStrExt;
     use std::path::{Path, PathBuf};
     use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -39,12 +39,13 @@ pub mod testing {
             let name = format!("cluade-session-{}-{n}", std::process::id());
             // In memory where there is such a place: flushing thousands of times costs minutes on a disk.
             let memory = Path::new("/dev/shm");
-            let base = match crate::sys::storage::directory(&memory.join(&name)) {
-                Ok(()) => memory.to_path_buf(),
-                Err(_) => std::env::temp_dir(),
-            };
+            let base =
+                match crate::sys::storage::directory(memory.join(&name).as_os_str().as_bytes()) {
+                    Ok(()) => memory.to_path_buf(),
+                    Err(_) => std::env::temp_dir(),
+                };
             let path = base.join(name);
-            crate::sys::storage::private_directory(&path).unwrap();
+            crate::sys::storage::private_directory(path.as_os_str().as_bytes()).unwrap();
             Dir(path)
         }
 

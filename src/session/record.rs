@@ -1,14 +1,17 @@
 //! One session: its conversation and counters in memory, its file, its lock and its journal.
+//!
+//! The journal keeps, in scratch (tmpfs on a router), what happened since the last write to permanent storage: a process
+//! that is killed loses no step, the next start completes the session from it. It is a session file whose head says
+//! where it belongs and which message it begins with.
 
 use super::conversation::Conversation;
-use super::disk::Disk;
-use super::journal::{self, Journal};
-use super::load::{Builder, Loaded, file_index};
+use super::disk::{Disk, LOW_SPACE, Part, write_small};
+use super::load::{Loaded, Rewrite};
 use super::message::{self, Role};
-use super::scan::{Head, Trailer};
+use super::scan::{Trailer, write_head};
 use crate::provider::Reply;
-use crate::sys::storage;
-use std::fs::File;
+use crate::sys::{fs, storage};
+use crate::text::push_dec;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +20,7 @@ const MAX_ORIGINS: usize = 32;
 
 /// A session. Dropping it keeps in the journal what was not saved, and removes a new session's file when the user never
 /// said anything.
+#[derive(Default)]
 pub struct Session {
     /// Its id; empty when nothing is saved.
     pub id: String,
@@ -36,137 +40,64 @@ pub struct Session {
     context_from: usize,
     /// Endpoints by the first message (number in the file) that was made with them.
     origins: Vec<(u32, String)>,
-    map: Vec<(u32, u32)>,
-    saved: usize,
+    /// The numbers in the file of the messages saved there.
+    numbers: Vec<u32>,
+    /// The number of the next one.
     slots: u32,
-    disk: Option<Disk>,
-    journal: Option<Journal>,
-    journal_path: Option<PathBuf>,
+    /// The session's file; one that is not flushed is on scratch, and each step goes to it.
+    pub(super) disk: Option<Disk>,
+    journal: Option<Disk>,
+    /// Where the journal goes; empty for none.
+    pub(super) journal_path: Vec<u8>,
+    /// The file must be written anew first.
+    pub(super) rewrite: Option<Rewrite>,
+    /// It could only be opened for reading.
+    pub(super) read_only: bool,
+    /// Made by this process and empty so far.
+    pub(super) fresh: bool,
+    /// Where the session's id is to be left after the first save: the first place that takes it.
+    pub(super) pointers: Vec<Vec<u8>>,
+    /// The session is only being completed: its id is left only in place of an older one.
+    pub(super) recovering: bool,
 }
 
 impl Session {
     /// A session that leaves no trace: no file, no journal, no `last_session`.
     pub fn ephemeral(cwd: &[u8]) -> Session {
-        Session {
-            id: String::new(),
-            cwd: cwd.to_vec(),
-            created: String::new(),
-            steps: 0,
-            total_tokens: 0,
-            context_tokens: 0,
-            conversation: Conversation::new(),
-            context_from: 0,
-            origins: Vec::new(),
-            map: Vec::new(),
-            saved: 0,
-            slots: 0,
-            disk: None,
-            journal: None,
-            journal_path: None,
-        }
+        let mut session = Session::default();
+        session.cwd.extend_from_slice(cwd);
+        session
     }
 
-    /// A session from a loaded file, not yet bound to it.
-    pub(super) fn loaded(id: &str, loaded: Loaded) -> (Session, Builder) {
-        let mut session = Session::ephemeral(loaded.head.cwd.as_bytes());
-        session.id = id.into();
-        session.created = loaded.head.created;
-        session.slots = loaded.slots;
-        session.saved = loaded.builder.conversation.len();
-        let mut builder = loaded.builder;
-        builder.place(loaded.slots);
-        session.map = builder.map.clone();
-        session.adopt(loaded.trailer, &builder.conversation);
-        (session, builder)
-    }
-
-    /// Takes the counters of a trailer; what it doesn't know is estimated.
-    fn adopt(&mut self, trailer: Trailer, conversation: &Conversation) {
+    /// Takes what was loaded; what the trailer doesn't know is estimated.
+    pub(super) fn loaded(&mut self, loaded: &mut Loaded) {
+        self.cwd = std::mem::take(&mut loaded.head.cwd).into();
+        std::mem::swap(&mut self.created, &mut loaded.head.created);
+        self.slots = loaded.slots;
+        std::mem::swap(&mut self.numbers, &mut loaded.builder.numbers);
+        std::mem::swap(&mut self.conversation, &mut loaded.builder.conversation);
+        self.rewrite = loaded.rewrite.take();
+        let trailer = &mut loaded.trailer;
         self.steps = trailer.steps;
         self.total_tokens = trailer.total_tokens;
-        self.origins = trailer.origins;
-        let from = (0..conversation.len())
-            .find(|i| u64::from(file_index(&self.map, *i as u32)) >= trailer.context_from)
-            .unwrap_or(conversation.len());
+        std::mem::swap(&mut self.origins, &mut trailer.origins);
         // Never into the middle of a turn: the context starts with what the user said.
-        self.context_from = (1..=from)
-            .rev()
-            .find(|i| conversation.get(*i).and_then(message::role) == Some(Role::User))
-            .unwrap_or(0);
+        for i in 1..self.conversation.len() {
+            if u64::from(self.file_number(i)) <= trailer.context_from && self.is_user(i) {
+                self.context_from = i;
+            }
+        }
         self.context_tokens = trailer.context_tokens;
         if trailer.context_tokens == 0 {
             // 3.5 bytes a token.
-            self.context_tokens = conversation.bytes_from(self.context_from).len() as u64 * 2 / 7;
+            let bytes = self.conversation.bytes_from(self.context_from).len() / 7 * 2;
+            self.context_tokens = bytes as u64;
         }
-    }
-
-    /// Completes a loaded session from its journal and returns how many messages came from there. `None`: the journal
-    /// is of another life of this file.
-    pub(super) fn complete(
-        &mut self,
-        builder: &mut Builder,
-        file: &File,
-    ) -> io::Result<Option<u32>> {
-        let Some(head) = journal::head(file)? else {
-            return Ok(Some(0));
-        };
-        let slots = u64::from(self.slots);
-        let last = (self.saved > 0)
-            .then(|| self.saved - 1)
-            .filter(|i| u64::from(self.file_number(*i)) + 1 == slots)
-            .and_then(|i| builder.conversation.get(i))
-            .map(<[u8]>::to_vec);
-        let (mut taken, mut foreign) = (0, false);
-        let trailer = journal::read(file, &mut |n, text| {
-            let slot = head.base.saturating_add(n);
-            if slot + 1 == slots {
-                foreign |= last.as_ref().is_some_and(|l| l != text);
-            }
-            if slot >= slots && !foreign {
-                builder.add(None, text);
-                taken += 1;
-            }
-        })?;
-        if foreign {
-            return Ok(None);
-        }
-        if self.cwd.is_empty() {
-            self.cwd = head.cwd.into_bytes();
-        }
-        if self.created.is_empty() {
-            self.created = head.created;
-        }
-        if let Some(trailer) = trailer.filter(|t| taken > 0 && t.count >= slots) {
-            self.adopt(trailer, &builder.conversation);
-        }
-        Ok(Some(taken))
-    }
-
-    /// Takes the conversation and the file.
-    pub(super) fn bind(
-        &mut self,
-        conversation: Conversation,
-        disk: Disk,
-        journal: Option<PathBuf>,
-    ) {
-        self.conversation = conversation;
-        self.disk = Some(disk);
-        self.journal_path = journal;
-    }
-
-    /// Moves everything that is live into `into`, a new session: nothing of it is saved there yet.
-    pub(super) fn copy_to(&self, into: &mut Session) {
-        into.steps = self.steps;
-        into.total_tokens = self.total_tokens;
-        into.context_tokens = self.context_tokens;
-        into.context_from = self.context_from;
-        into.conversation = self.conversation.clone();
-        into.origins = self.origins_here();
     }
 
     /// Where the session is kept; `None` when it isn't.
     pub fn path(&self) -> Option<&Path> {
-        Some(&self.disk.as_ref()?.path)
+        Some(fs::path(&self.disk.as_ref()?.path))
     }
 
     /// The directory for what belongs to the session besides its file (checkpoints); not made here.
@@ -179,35 +110,43 @@ impl Session {
         self.context_from
     }
 
+    fn is_user(&self, i: usize) -> bool {
+        self.conversation.get(i).and_then(message::role) == Some(Role::User)
+    }
+
     /// Starts the context at message `i`, or at the first user message after it. False, and nothing changes, when there
     /// is none.
     pub fn set_context_from(&mut self, i: usize) -> bool {
-        let found = (i..self.conversation.len())
-            .find(|i| self.conversation.get(*i).and_then(message::role) == Some(Role::User));
-        match found {
-            Some(from) => self.context_from = from,
-            None => return false,
+        for i in i..self.conversation.len() {
+            if self.is_user(i) {
+                self.context_from = i;
+                return true;
+            }
         }
-        true
+        false
     }
 
+    /// The number of message `i` in the file, or the one it will get.
     fn file_number(&self, i: usize) -> u32 {
-        file_index(&self.map, u32::try_from(i).unwrap_or(u32::MAX))
+        match self.numbers.get(i) {
+            Some(number) => *number,
+            None => self.slots.saturating_add((i - self.numbers.len()) as u32),
+        }
     }
 
     /// Says that `endpoint` (base URL, blank, model) makes the messages from here on: thinking and opaque members go
     /// back only to where they came from.
     pub fn set_origin(&mut self, endpoint: &str) {
         let from = self.file_number(self.conversation.len());
-        match self.origins.last_mut() {
-            Some((_, last)) if last == endpoint => return,
-            Some((at, last)) if *at == from => {
-                *last = endpoint.into();
+        if let Some((at, last)) = self.origins.last_mut() {
+            if last == endpoint {
                 return;
             }
-            _ => {}
+            if *at == from {
+                self.origins.pop();
+            }
         }
-        if self.origins.len() == MAX_ORIGINS {
+        if self.origins.len() >= MAX_ORIGINS {
             self.origins.remove(0);
         }
         self.origins.push((from, endpoint.into()));
@@ -218,16 +157,6 @@ impl Session {
         let at = self.file_number(i);
         let found = self.origins.iter().rev().find(|(from, _)| *from <= at)?;
         Some(&found.1)
-    }
-
-    /// The origins counted by messages in memory.
-    fn origins_here(&self) -> Vec<(u32, String)> {
-        let mut list = self.origins.clone();
-        for (from, _) in &mut list {
-            let here = (0..self.conversation.len()).find(|i| self.file_number(*i) >= *from);
-            *from = here.unwrap_or(self.conversation.len()) as u32;
-        }
-        list
     }
 
     /// Appends a message, the text of a JSON object, in memory.
@@ -256,164 +185,196 @@ impl Session {
         self.push(&out);
     }
 
-    /// Answers all calls that have no result yet with `text`, and says how many.
-    pub fn answer_open_calls(&mut self, text: &[u8]) -> usize {
-        let open = message::open_calls(&self.conversation);
-        for id in &open {
-            self.push_result(id, text);
-        }
-        open.len()
-    }
-
-    fn trailer(&self) -> Vec<u8> {
-        let pending = self.conversation.len().saturating_sub(self.saved);
-        let mut out = Vec::new();
-        Trailer {
+    fn trailer(&mut self) -> Vec<u8> {
+        let mut trailer = Trailer {
             steps: self.steps,
             total_tokens: self.total_tokens,
             context_tokens: self.context_tokens,
-            context_from: u64::from(self.file_number(self.context_from)),
-            count: u64::from(self.slots) + pending as u64,
-            origins: self.origins.clone(),
-        }
-        .write(&mut out);
-        out
+            context_from: self.file_number(self.context_from).into(),
+            count: self.file_number(self.conversation.len()).into(),
+            origins: std::mem::take(&mut self.origins),
+        };
+        let text = trailer.text();
+        self.origins = trailer.origins;
+        text
     }
 
     /// Whether the user has said anything in this session.
     fn used(&self) -> bool {
-        self.conversation
-            .iter()
-            .any(|m| message::role(m) != Some(Role::System))
+        // Only the first message may be the system's.
+        let first = self.conversation.get(0).and_then(message::role);
+        self.conversation.len() > usize::from(first == Some(Role::System))
     }
 
     /// Keeps what happened since the last step in the journal: a killed process loses no step. Nothing is flushed.
     /// Returns a warning when that failed.
     pub fn step(&mut self) -> Option<String> {
-        if self.disk.as_ref()?.volatile {
-            return self.save();
+        if !self.disk.as_ref()?.flush {
+            return self.commit();
         }
-        let error = self.keep().err()?;
-        Some(format!(
-            "the journal of this session can't be written ({error}): a crash would lose this turn"
-        ))
+        let error = fs::os_text(&self.keep().err()?);
+        Some(
+            [
+                "the journal of this session can't be written (",
+                &error,
+                "): a crash would lose this turn",
+            ]
+            .concat(),
+        )
     }
 
     fn keep(&mut self) -> io::Result<()> {
-        let Some(path) = &self.journal_path else {
-            return Ok(());
-        };
-        let len = self.conversation.len();
         let trailer = self.trailer();
-        if let Some(journal) = &mut self.journal {
-            if journal.upto < len || journal.trailer != trailer {
-                journal.append(self.conversation.bytes_from(journal.upto), trailer)?;
-                journal.upto = len;
-            }
-            return Ok(());
-        }
-        if self.saved == len || !self.used() {
-            return Ok(());
-        }
+        let used = self.used();
         let Some(disk) = &self.disk else {
             return Ok(());
         };
-        let head = Head {
-            cwd: String::from_utf8_lossy(&self.cwd).into_owned(),
-            created: self.created.clone(),
-            base: u64::from(self.slots),
-            file: disk.path.to_string_lossy().into_owned(),
+        let mut part = Part {
+            head: b"",
+            conversation: &self.conversation,
+            context: self.context_from,
+            trailer: &trailer,
         };
-        if let Some(dir) = path.parent() {
-            storage::private_directory(dir)?;
+        if let Some(journal) = &mut self.journal {
+            if journal.upto < self.conversation.len() || journal.trailer != trailer {
+                journal.append(&part)?;
+            }
+            return Ok(());
         }
-        let head = head.write(&self.id, b"");
-        let messages = self.conversation.bytes_from(self.saved);
-        let mut journal = Journal::start(path, &head, messages, trailer)?;
-        journal.upto = len;
-        self.journal = Some(journal);
+        let saved = self.numbers.len();
+        if saved == self.conversation.len() || !used {
+            return Ok(());
+        }
+        storage::private_directory(fs::parent(&self.journal_path))?;
+        let owner = Some((self.slots, &disk.path[..]));
+        let head = write_head(&self.id, &self.cwd, &self.created, owner, b"");
+        part.head = &head;
+        self.journal = Some(Disk::replace(
+            &self.journal_path,
+            false,
+            false,
+            saved,
+            &part,
+        )?);
         Ok(())
     }
 
     /// Writes what happened since the last commit to the session file: one append, flushed once. A turn that can't be
     /// written stays in memory and in the journal, and the next commit tries again; the warning says so.
     pub fn commit(&mut self) -> Option<String> {
-        self.save()
-    }
-
-    fn save(&mut self) -> Option<String> {
         let trailer = self.trailer();
         let used = self.used();
-        let pending = self.conversation.len() > self.saved;
+        let pending = self.conversation.len() > self.numbers.len();
         let disk = self.disk.as_ref()?;
-        if !pending && (disk.rewrite.is_some() || disk.trailer == trailer) || disk.fresh && !used {
+        if !pending && (self.rewrite.is_some() || disk.trailer == trailer) || self.fresh && !used {
             return None;
         }
-        if let Some(free) = disk.short_of_space()
-            && self.journal_path.is_some()
-            && self.keep().is_ok()
-        {
-            let why = format!("only {} KiB are free there", free / 1024);
-            return Some(self.not_saved(&why, true));
+        // Files on scratch may fill it.
+        let free = if disk.flush {
+            storage::free_bytes(&disk.file)
+        } else {
+            None
+        };
+        let (mut why, mut kept) = (String::new(), false);
+        if let Some(free) = free.filter(|free| *free < LOW_SPACE) {
+            let mut text = b"only ".to_vec();
+            push_dec(&mut text, free / 1024);
+            text.extend_from_slice(b" KiB are free there");
+            why = String::from_utf8(text).unwrap_or_default();
+            kept = self.keep().is_ok();
         }
-        if let Err(error) = self.write(trailer) {
-            let kept = self.journal_path.is_some() && self.keep().is_ok();
-            return Some(self.not_saved(&error.to_string(), kept));
+        if !kept {
+            let Err(error) = self.write(&trailer) else {
+                self.saved();
+                return None;
+            };
+            why = fs::os_text(&error);
+            kept = !self.journal_path.is_empty() && self.keep().is_ok();
         }
-        let new = self.conversation.len() - self.saved;
-        self.slots = self.slots.saturating_add(new as u32);
-        self.saved = self.conversation.len();
-        self.journal = None;
-        if let Some(path) = &self.journal_path {
-            let _ = std::fs::remove_file(path);
-        }
-        if let Some(disk) = &mut self.disk {
-            disk.leave_pointer(&self.id);
-        }
-        None
+        let place = self.path().map(Path::to_string_lossy).unwrap_or_default();
+        let journal = String::from_utf8_lossy(&self.journal_path);
+        let (kept, end) = if kept {
+            (&journal[..], " (a reboot loses it)")
+        } else {
+            ("memory", "")
+        };
+        Some(
+            [
+                "this turn is not saved in ",
+                &place,
+                ": ",
+                &why,
+                "; it is kept in ",
+                kept,
+                end,
+                " and saved as soon as possible",
+            ]
+            .concat(),
+        )
     }
 
-    fn write(&mut self, trailer: Vec<u8>) -> io::Result<()> {
+    /// All messages are in the file.
+    fn saved(&mut self) {
+        for _ in self.numbers.len()..self.conversation.len() {
+            self.numbers.push(self.slots);
+            self.slots = self.slots.saturating_add(1);
+        }
+        self.fresh = false;
+        self.journal = None;
+        let _ = fs::remove(&self.journal_path);
+        // The id is left in the first place that takes it, once; what later places say is outdated then.
+        let mut left = false;
+        for path in std::mem::take(&mut self.pointers) {
+            let id = self.id.as_bytes();
+            if left {
+                let _ = fs::remove(&path);
+            } else if self.recovering
+                && fs::read_small(&path, 64).is_ok_and(|old| old.trim_ascii() > id)
+            {
+                return;
+            } else {
+                left = write_small(&path, id).is_ok();
+            }
+        }
+    }
+
+    fn write(&mut self, trailer: &[u8]) -> io::Result<()> {
         let Some(disk) = &mut self.disk else {
             return Ok(());
         };
-        let Some(rewrite) = &disk.rewrite else {
-            return disk.append(&self.conversation, self.saved, self.context_from, trailer);
+        let mut part = Part {
+            head: b"",
+            conversation: &self.conversation,
+            context: self.context_from,
+            trailer,
         };
-        let head = Head {
-            cwd: String::from_utf8_lossy(&self.cwd).into_owned(),
-            created: self.created.clone(),
-            ..Head::default()
+        let Some(rewrite) = &self.rewrite else {
+            if self.read_only {
+                return Err(io::Error::from_raw_os_error(libc::EROFS));
+            }
+            return disk.append(&part);
         };
-        let head = head.write(&self.id, &rewrite.extra);
+        let head = write_head(&self.id, &self.cwd, &self.created, None, &rewrite.extra);
         // In the new file messages are numbered as in memory.
-        let origins = self.origins_here();
-        let before = (
-            std::mem::replace(&mut self.origins, origins),
-            std::mem::take(&mut self.map),
-            std::mem::take(&mut self.slots),
-            std::mem::take(&mut self.saved),
-        );
-        let trailer = self.trailer();
-        let done = match &mut self.disk {
-            Some(disk) => disk.replace(&head, &self.conversation, self.context_from, trailer),
-            None => Ok(()),
+        let mut trailer = Trailer {
+            steps: self.steps,
+            total_tokens: self.total_tokens,
+            context_tokens: self.context_tokens,
+            context_from: self.context_from as u64,
+            count: self.conversation.len() as u64,
+            origins: self.origins.clone(),
         };
-        if done.is_err() {
-            (self.origins, self.map, self.slots, self.saved) = before;
+        for (from, _) in &mut trailer.origins {
+            let saved = self.numbers.iter().filter(|n| *n < from).count() as u32;
+            *from = saved + from.saturating_sub(self.slots);
         }
-        done
-    }
-
-    fn not_saved(&self, why: &str, kept: bool) -> String {
-        let place = self.path().map(Path::to_string_lossy).unwrap_or_default();
-        let kept = match &self.journal_path {
-            Some(path) if kept => format!("in {} (a reboot loses it)", path.to_string_lossy()),
-            _ => "in memory".into(),
-        };
-        format!(
-            "this turn is not saved in {place}: {why}; it is kept {kept} and saved as soon as possible"
-        )
+        let text = trailer.text();
+        (part.head, part.trailer) = (&head, &text);
+        *disk = Disk::replace(&disk.path, disk.flush, rewrite.keep, 0, &part)?;
+        (self.rewrite, self.read_only, self.slots) = (None, false, 0);
+        self.numbers.clear();
+        self.origins = trailer.origins;
+        Ok(())
     }
 
     /// Lets go of the file and the journal as a killed process does.
@@ -428,8 +389,8 @@ impl Drop for Session {
     fn drop(&mut self) {
         let used = self.used();
         match &self.disk {
-            Some(disk) if disk.fresh && !used => {
-                let _ = std::fs::remove_file(&disk.path);
+            Some(disk) if self.fresh && !used => {
+                let _ = fs::remove(&disk.path);
             }
             Some(_) => {
                 let _ = self.step();

@@ -1,192 +1,192 @@
-//! Reading session files line by line in constant memory, whatever state they are in.
+//! Reading session files piece by piece in constant memory, whatever state they are in.
 //!
 //! The layout, shared by session files and journals: a head up to `"messages":[`, then one message a line, then a
 //! trailer that starts with `]` on a line of its own and ends with `}` on another. That last line break is what makes
 //! torn writes harmless: if the first bytes of an append are followed by what is left of the trailer before it, the
 //! line of the message that was cut has no closing bracket and can't pass for a whole one.
 
-use crate::json::{Writer, parse};
-use crate::text::push_dec;
+use crate::json::{Value, Writer, parse, parse_prefix};
+use crate::sys::storage;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
 /// The head's last bytes.
 pub const HEAD_END: &[u8] = b"\"messages\":[";
 
-/// How much of a head or a trailer is looked at; a path of 4 KiB may take six times that in JSON.
-pub const HEAD_MAX: usize = 32 * 1024;
+/// How much is read at once.
+const CHUNK: usize = 8192;
 
 /// How much is read from the file's end to find the trailer.
 const TAIL: u64 = 16 * 1024;
 
-/// Follows brackets and strings through a text that may come in pieces.
-#[derive(Clone, Copy, Default)]
-pub struct Brackets {
-    /// Brackets open.
-    pub depth: u32,
-    string: bool,
-    escape: bool,
-}
-
-impl Brackets {
-    /// Reads one byte.
-    pub fn step(&mut self, b: u8) {
-        if self.escape {
-            self.escape = false;
-        } else if self.string {
-            self.string = b != b'"';
-            self.escape = b == b'\\';
-        } else {
-            match b {
-                b'"' => self.string = true,
-                b'{' | b'[' => self.depth = self.depth.saturating_add(1),
-                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
-                _ => {}
-            }
-        }
-    }
-
-    /// Reads `bytes` until no bracket is open any more and says how many it read then.
-    fn close(&mut self, bytes: &[u8]) -> Option<usize> {
-        let mut i = 0;
-        while let Some(&b) = bytes.get(i) {
-            if self.string && !self.escape {
-                i += memchr::memchr2(b'"', b'\\', bytes.get(i..)?)?;
-                self.step(*bytes.get(i)?);
-            } else {
-                self.step(b);
-                if self.depth == 0 {
-                    return Some(i + 1);
-                }
-            }
-            i += 1;
-        }
-        None
-    }
-}
-
-/// What a line is by its first byte.
+/// What a piece of a file is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A whole object: a message. `end` is the offset behind it; `marked` says that a blank stood in front.
+    /// A whole object: a message. `marked` says that a blank stood in front: the context starts here.
     Message {
-        /// File offset behind the closing bracket.
-        end: u64,
-        /// The context starts here, says the line itself.
+        /// The mark.
         marked: bool,
     },
     /// Starts with `]`.
     Trailer,
-    /// Starts with `{` and isn't whole: a head, or a message that was cut.
-    Open,
     /// `}` alone, or nothing.
     Filler,
-    /// Anything else.
-    Garbage,
+    /// Anything else: damage.
+    Broken,
 }
 
-/// Reads a file's lines.
-pub struct Lines<'f> {
+/// Reads a file's lines, or the elements of an array that may lie over several.
+pub struct Reader<'f> {
     file: &'f File,
-    buffer: Vec<u8>,
-    pos: usize,
-    filled: usize,
+    /// What was read and isn't done with.
+    pub buffer: Vec<u8>,
+    /// Where in the buffer the next piece starts.
+    pub pos: usize,
+    /// Where the line ends that `pos` is in, behind its line break.
+    line_end: usize,
     /// File offset of the buffer's start.
     base: u64,
+    ended: bool,
+    /// Elements may lie over several lines, several in one: another program's layout. All of the file is in `buffer`.
+    pub free: bool,
+    start: usize,
+    end: usize,
 }
 
-impl<'f> Lines<'f> {
-    /// From `offset` on.
-    pub fn new(file: &'f File, offset: u64) -> Self {
-        Lines {
+impl<'f> Reader<'f> {
+    /// From the start.
+    pub fn new(file: &'f File) -> Self {
+        Reader {
             file,
-            buffer: vec![0; 8192],
+            buffer: Vec::new(),
             pos: 0,
-            filled: 0,
-            base: offset,
+            line_end: 0,
+            base: 0,
+            ended: false,
+            free: false,
+            start: 0,
+            end: 0,
         }
     }
 
-    /// The file offset of the next line.
-    pub fn offset(&self) -> u64 {
-        self.base + self.pos as u64
-    }
-
-    fn fill(&mut self) -> io::Result<bool> {
-        self.base += self.filled as u64;
-        (self.pos, self.filled) = (0, 0);
-        loop {
-            match self.file.read_at(&mut self.buffer, self.base) {
-                Ok(n) => {
-                    self.filled = n;
-                    return Ok(n > 0);
-                }
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
-        }
-    }
-
-    /// Reads one line; `text` gets its first `keep` bytes: of a message without what stands around it.
+    /// Reads the rest of the file into the buffer and takes it for another program's from here on.
     ///
     /// # Errors
     /// The system's.
-    pub fn next(&mut self, text: &mut Vec<u8>, keep: usize) -> io::Result<Option<Kind>> {
-        text.clear();
-        let mut brackets = Brackets::default();
-        let mut kind = Kind::Filler;
-        let mut marked = false;
-        let mut any = false;
-        loop {
-            if self.pos == self.filled && !self.fill()? {
-                return Ok(any.then_some(kind));
-            }
-            any = true;
-            let chunk = self.buffer.get(self.pos..self.filled).unwrap_or_default();
-            let newline = memchr::memchr(b'\n', chunk);
-            let mut line = chunk
-                .get(..newline.unwrap_or(chunk.len()))
-                .unwrap_or_default();
-            let read = line.len() + usize::from(newline.is_some());
-            let mut at = self.base + self.pos as u64;
-            self.pos += read;
-            if kind == Kind::Filler {
-                if let [b' ', rest @ ..] = line {
-                    (marked, line, at) = (true, rest, at + 1);
-                }
-                kind = match line {
-                    [] | [b'}', ..] => Kind::Filler,
-                    [b'{', ..] => Kind::Open,
-                    [b']', ..] => Kind::Trailer,
-                    _ => Kind::Garbage,
-                };
-            }
-            if kind == Kind::Open {
-                if memchr::memchr(0, line).is_some() {
-                    // A page that never reached the medium.
-                    kind = Kind::Garbage;
-                } else if let Some(n) = brackets.close(line) {
-                    line = line.get(..n).unwrap_or_default();
-                    let end = at + n as u64;
-                    kind = Kind::Message { end, marked };
-                    push(text, line, keep);
-                } else {
-                    push(text, line, keep);
-                }
-            } else if kind == Kind::Trailer {
-                push(text, line, keep);
-            }
-            if newline.is_some() {
-                return Ok(Some(kind));
+    pub fn all(&mut self) -> io::Result<()> {
+        self.free = true;
+        while !self.ended {
+            self.fill()?;
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self) -> io::Result<()> {
+        let done = self.pos;
+        if done > 0 && !self.free {
+            self.buffer.copy_within(done.., 0);
+            self.buffer.truncate(self.buffer.len() - done);
+            self.base += done as u64;
+            (self.pos, self.line_end) = (0, 0);
+        }
+        let before = self.buffer.len();
+        let at = self.base + before as u64;
+        storage::read_at(self.file, at, CHUNK, &mut self.buffer)?;
+        self.ended = self.buffer.len() - before < CHUNK;
+        Ok(())
+    }
+
+    /// Makes sure that the line at `pos` is in the buffer; false at the end of the file.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn fetch(&mut self) -> io::Result<bool> {
+        let mut seen = 0;
+        while self.pos >= self.line_end {
+            let rest = self.buffer.get(self.pos..).unwrap_or_default();
+            let more = rest.get(seen..).unwrap_or_default();
+            if let Some(i) = memchr::memchr(b'\n', more) {
+                self.line_end = self.pos + seen + i + 1;
+            } else if !self.ended {
+                seen = rest.len();
+                self.fill()?;
+            } else if rest.is_empty() {
+                return Ok(false);
+            } else {
+                self.line_end = self.buffer.len();
             }
         }
+        Ok(true)
     }
-}
 
-fn push(text: &mut Vec<u8>, part: &[u8], keep: usize) {
-    let room = keep.saturating_sub(text.len());
-    text.extend_from_slice(part.get(..room).unwrap_or(part));
+    /// The line at `pos`, from there on, without its line break.
+    pub fn line(&self) -> &[u8] {
+        let line = self.buffer.get(self.pos..self.line_end);
+        let line = line.unwrap_or_default();
+        line.strip_suffix(b"\n").unwrap_or(line)
+    }
+
+    /// Goes to the next line.
+    pub fn skip_line(&mut self) {
+        self.pos = self.line_end;
+    }
+
+    /// The piece found last.
+    pub fn piece(&self) -> &[u8] {
+        self.buffer.get(self.start..self.end).unwrap_or_default()
+    }
+
+    /// File offset behind the piece found last.
+    pub fn piece_end(&self) -> u64 {
+        self.base + self.end as u64
+    }
+
+    /// Finds the next piece.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn advance(&mut self) -> io::Result<Option<Kind>> {
+        if !self.fetch()? {
+            return Ok(None);
+        }
+        let line = self.line();
+        let marked = line.first() == Some(&b' ');
+        let gap = line.iter().position(|b| !b" \t\r,".contains(b));
+        let gap = gap.unwrap_or(line.len());
+        let len = line.len();
+        let text = line.get(gap..).unwrap_or_default();
+        let first = text.first().copied();
+        let mut n = len - gap;
+        let mut next = self.line_end;
+        let mut kind = match first {
+            None | Some(b'}') => Kind::Filler,
+            Some(b']') => Kind::Trailer,
+            _ => Kind::Broken,
+        };
+        if first == Some(b'{') || self.free && kind == Kind::Broken {
+            let mut found = parse_prefix(text).map(|v| v.1);
+            if self.free && found.is_err() {
+                let rest = self.buffer.get(self.pos + gap..).unwrap_or_default();
+                found = parse_prefix(rest).map(|v| v.1);
+            }
+            if let Ok(whole) = found {
+                n = whole;
+                if self.free {
+                    next = self.pos + gap + n;
+                }
+                let text = self.buffer.get(self.pos + gap..).unwrap_or_default();
+                // A zero is in a page that never reached the medium.
+                let zero = text.get(..n).is_none_or(|t| memchr::memchr(0, t).is_some());
+                if first == Some(b'{') && !zero {
+                    kind = Kind::Message { marked };
+                }
+            }
+        }
+        self.start = self.pos + gap;
+        self.end = self.start + n;
+        self.pos = next;
+        Ok(Some(kind))
+    }
 }
 
 /// What the head says.
@@ -197,44 +197,53 @@ pub struct Head {
     /// When, as text.
     pub created: String,
     /// Journals: the number in the file of the first message that follows.
-    pub base: u64,
+    pub base: u32,
     /// Journals: the session file's path.
     pub file: String,
 }
 
 impl Head {
-    /// The head's text for session `id`. `extra` are further members, each with a comma in front.
-    pub fn write(&self, id: &str, extra: &[u8]) -> Vec<u8> {
-        let mut w = Writer::new();
-        w.open(b'{').key("id").str(id).key("cwd").str(&self.cwd);
-        w.key("created").str(&self.created).key("version").num(1);
-        if !self.file.is_empty() {
-            w.key("base").num(self.base).key("file").str(&self.file);
-        }
-        w.out.extend_from_slice(extra);
-        w.out.push(b',');
-        w.out.extend_from_slice(HEAD_END);
-        w.out
-    }
-
     /// Reads a head; `None` when the line is none.
     pub fn read(line: &[u8]) -> Option<Head> {
         if !line.starts_with(b"{\"id\":") || !line.ends_with(HEAD_END) {
             return None;
         }
-        Head::from(&[line, b"]}"].concat())
+        let text = [line, b"]}"].concat();
+        Some(Head::from(parse(&text).ok()?))
     }
 
-    /// Reads the members from a whole object.
-    pub fn from(object: &[u8]) -> Option<Head> {
-        let v = parse(object).ok()?;
-        Some(Head {
-            cwd: v.get_string("cwd").unwrap_or_default(),
-            created: v.get_string("created").unwrap_or_default(),
-            base: v.get_u64("base").unwrap_or(0),
-            file: v.get_string("file").unwrap_or_default(),
-        })
+    /// Reads the members of an object.
+    pub fn from(v: Value) -> Head {
+        let text = |name| v.get_string(name).unwrap_or_default();
+        let base = v.get_u64("base").and_then(|n| u32::try_from(n).ok());
+        Head {
+            cwd: text("cwd"),
+            created: text("created"),
+            base: base.unwrap_or(0),
+            file: text("file"),
+        }
     }
+}
+
+/// The head's text for session `id`. For a journal, `file` and `base` say where it belongs; `extra` are further members,
+/// each with a comma in front.
+pub fn write_head(
+    id: &str,
+    cwd: &[u8],
+    created: &str,
+    journal: Option<(u32, &[u8])>,
+    extra: &[u8],
+) -> Vec<u8> {
+    let mut w = Writer::new();
+    w.open(b'{').key("id").str(id).key("cwd").str(cwd);
+    w.key("created").str(created).key("version").num(1);
+    if let Some((base, file)) = journal {
+        w.key("base").num(base.into()).key("file").str(file);
+    }
+    w.out.extend_from_slice(extra);
+    w.out.push(b',');
+    w.out.extend_from_slice(HEAD_END);
+    w.out
 }
 
 /// What the trailer says.
@@ -255,30 +264,30 @@ pub struct Trailer {
 }
 
 impl Trailer {
-    /// Appends the trailer, from the line break after the last message to the end of the file.
-    pub fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"\n]");
-        for (name, value) in [
-            ("steps", self.steps),
-            ("total_tokens", self.total_tokens),
-            ("context_tokens", self.context_tokens),
-            ("context_from", self.context_from),
-            ("count", self.count),
-        ] {
-            out.extend_from_slice(b",\"");
-            out.extend_from_slice(name.as_bytes());
-            out.extend_from_slice(b"\":");
-            push_dec(out, value);
-        }
+    #[inline(never)]
+    fn numbers(&mut self) -> [(&'static str, &mut u64); 5] {
+        [
+            ("steps", &mut self.steps),
+            ("total_tokens", &mut self.total_tokens),
+            ("context_tokens", &mut self.context_tokens),
+            ("context_from", &mut self.context_from),
+            ("count", &mut self.count),
+        ]
+    }
+
+    /// The trailer's text, from the line break after the last message to the end of the file.
+    pub fn text(&mut self) -> Vec<u8> {
         let mut w = Writer::new();
-        w.open(b'[');
+        w.open(b'\n').close(b']');
+        for (name, value) in self.numbers() {
+            w.key(name).num(*value);
+        }
+        w.key("origins").open(b'[');
         for (from, endpoint) in &self.origins {
             w.open(b'[').num(u64::from(*from)).str(endpoint).close(b']');
         }
-        w.close(b']');
-        out.extend_from_slice(b",\"origins\":");
-        out.extend_from_slice(&w.out);
-        out.extend_from_slice(b"\n}\n");
+        w.close(b']').close(b'\n').close(b'}').close(b'\n');
+        w.out
     }
 
     /// Reads the trailer's first line, which starts with `],`; `None` when it isn't whole.
@@ -287,34 +296,25 @@ impl Trailer {
         let text = [b"{", members, b"}"].concat();
         let v = parse(&text).ok()?;
         v.get("origins")?;
-        Some(Self::from(&text))
+        Some(Self::from(v))
     }
 
-    /// Reads the members from a whole object; what is missing is 0.
-    pub fn from(object: &[u8]) -> Trailer {
-        let Ok(v) = parse(object) else {
-            return Trailer::default();
-        };
-        let number = |name| v.get_u64(name).unwrap_or(0);
-        let mut origins = Vec::new();
-        let list = v.get("origins");
-        for pair in list.iter().flat_map(|v| v.items()) {
+    /// Reads the members of an object; what is missing is 0.
+    pub fn from(v: Value) -> Trailer {
+        let mut trailer = Trailer::default();
+        for (name, value) in trailer.numbers() {
+            *value = v.get_u64(name).unwrap_or(0);
+        }
+        for pair in v.get("origins").iter().flat_map(Value::items) {
             let mut items = pair.items();
-            if let (Some(from), Some(name)) = (items.next(), items.next())
-                && let (Some(from), Some(name)) = (from.u64(), name.string())
+            if let Some(from) = items.next().and_then(|n| n.u64())
+                && let Some(name) = items.next().and_then(|n| n.string())
                 && let Ok(from) = u32::try_from(from)
             {
-                origins.push((from, name));
+                trailer.origins.push((from, name));
             }
         }
-        Trailer {
-            steps: number("steps"),
-            total_tokens: number("total_tokens"),
-            context_tokens: number("context_tokens"),
-            context_from: number("context_from"),
-            count: number("count"),
-            origins,
-        }
+        trailer
     }
 }
 
@@ -323,18 +323,9 @@ impl Trailer {
 /// # Errors
 /// The system's.
 pub fn find_trailer(file: &File) -> io::Result<Option<(Trailer, u64)>> {
-    let len = file.metadata()?.len();
-    let from = len.saturating_sub(TAIL);
+    let from = file.metadata()?.len().saturating_sub(TAIL);
     let mut tail = Vec::new();
-    let mut chunk = [0u8; 2048];
-    while (tail.len() as u64) < TAIL {
-        match file.read_at(&mut chunk, from + tail.len() as u64) {
-            Ok(0) => break,
-            Ok(n) => tail.extend_from_slice(chunk.get(..n).unwrap_or_default()),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
+    storage::read_at(file, from, TAIL as usize, &mut tail)?;
     let start = b"\n],\"steps\":";
     let Some(at) = tail.windows(start.len()).rposition(|w| w == start) else {
         return Ok(None);
@@ -353,71 +344,58 @@ mod tests {
     use super::*;
     use crate::session::testing::Dir;
 
-    fn kinds(text: &[u8]) -> Vec<(Kind, String)> {
+    type Piece<'a> = (Kind, u64, &'a str);
+
+    fn kinds(text: &[u8]) -> Vec<(Kind, u64, String)> {
         let dir = Dir::new();
         let path = dir.path().join("f");
         std::fs::write(&path, text).unwrap();
         let file = File::open(&path).unwrap();
-        let mut lines = Lines::new(&file, 0);
-        let (mut list, mut line) = (Vec::new(), Vec::new());
-        while let Some(kind) = lines.next(&mut line, usize::MAX).unwrap() {
-            list.push((kind, String::from_utf8_lossy(&line).into_owned()));
+        let mut reader = Reader::new(&file);
+        let mut list = Vec::new();
+        while let Some(kind) = reader.advance().unwrap() {
+            let text = String::from_utf8_lossy(reader.piece()).into_owned();
+            list.push((kind, reader.piece_end(), text));
         }
-        assert_eq!(lines.offset(), text.len() as u64);
         list
     }
 
-    fn message(end: u64, marked: bool) -> Kind {
-        Kind::Message { end, marked }
-    }
+    const PLAIN: Kind = Kind::Message { marked: false };
+    const MARKED: Kind = Kind::Message { marked: true };
 
     #[test]
     fn lines_and_what_they_are() {
-        let cases: &[(&str, &[(Kind, &str)])] = &[
+        let cases: &[(&str, &[Piece])] = &[
             ("", &[]),
-            ("\n", &[(Kind::Filler, "")]),
+            ("\n", &[(Kind::Filler, 0, "")]),
             (
                 "{\"a\":[{\n{\"b\":\"}\\\"\"},\n ",
                 &[
-                    (Kind::Open, "{\"a\":[{"),
-                    (message(19, false), "{\"b\":\"}\\\"\"}"),
-                    (Kind::Filler, ""),
+                    (Kind::Broken, 7, "{\"a\":[{"),
+                    (PLAIN, 19, "{\"b\":\"}\\\"\"}"),
+                    (Kind::Filler, 22, ""),
                 ],
             ),
             (
                 " {},],\"steps\":1\n],\"steps\":2\n}\n",
                 &[
-                    (message(3, true), "{}"),
-                    (Kind::Trailer, "],\"steps\":2"),
-                    (Kind::Filler, ""),
+                    (MARKED, 3, "{}"),
+                    (Kind::Trailer, 27, "],\"steps\":2"),
+                    (Kind::Filler, 29, "}"),
                 ],
             ),
             (
-                "{\"a\":\"\0\"}\nxyz\n",
-                &[(Kind::Garbage, "{\"a\":\"\0\"}"), (Kind::Garbage, "")],
+                "{\"a\":\"\0\"}\n\"y\":{}\n",
+                &[
+                    (Kind::Broken, 9, "{\"a\":\"\0\"}"),
+                    (Kind::Broken, 16, "\"y\":{}"),
+                ],
             ),
         ];
         for (text, want) in cases {
-            let mut got = kinds(text.as_bytes());
-            for (kind, line) in &mut got {
-                if *kind == Kind::Garbage {
-                    line.clear();
-                }
-            }
-            let want: Vec<(Kind, String)> = want
-                .iter()
-                .map(|(k, s)| {
-                    (
-                        *k,
-                        if *k == Kind::Garbage {
-                            String::new()
-                        } else {
-                            s.to_string()
-                        },
-                    )
-                })
-                .collect();
-            assert_eq!(got, want, "{text:?}");
+            let got = kinds(text.as_bytes());
+            let got: Vec<_> = got.iter().map(|(k, n, s)| (*k, *n, s.as_str())).collect();
+            assert_eq!(got, *want, "{text:?}");
         }
     }
 
@@ -426,14 +404,36 @@ mod tests {
         for pad in [8180, 8190, 8191, 8192, 8193, 20_000] {
             let text = format!("{{\"a\":\"{}\\\"\"}}\n{{}}\n", "x".repeat(pad));
             let got = kinds(text.as_bytes());
-            assert_eq!(got.len(), 2);
             let end = text.find('\n').unwrap();
-            assert_eq!(
-                got[0],
-                (message(end as u64, false), text[..end].to_string())
-            );
-            assert_eq!(got[1].0, message(end as u64 + 3, false));
+            assert_eq!(got.len(), 2);
+            assert_eq!(got[0], (PLAIN, end as u64, text[..end].to_string()));
+            assert_eq!((got[1].0, got[1].1), (PLAIN, end as u64 + 3));
         }
+    }
+
+    #[test]
+    fn elements_of_other_layouts() {
+        let dir = Dir::new();
+        let path = dir.path().join("f");
+        std::fs::write(&path, b"{\"a\":1}, {\n \"b\":\n2},7,\n{\"c\":\n {}] x").unwrap();
+        let file = File::open(&path).unwrap();
+        let mut reader = Reader::new(&file);
+        reader.all().unwrap();
+        let mut list = Vec::new();
+        while let Some(kind) = reader.advance().unwrap() {
+            list.push((kind, reader.piece().to_vec()));
+        }
+        let want: &[(Kind, &[u8])] = &[
+            (PLAIN, b"{\"a\":1}"),
+            (PLAIN, b"{\n \"b\":\n2}"),
+            (Kind::Broken, b"7"),
+            (Kind::Filler, b""),
+            (Kind::Broken, b"{\"c\":"),
+            (MARKED, b"{}"),
+            (Kind::Trailer, b"] x"),
+        ];
+        let got: Vec<(Kind, &[u8])> = list.iter().map(|(k, t)| (*k, &t[..])).collect();
+        assert_eq!(got, want);
     }
 
     #[test]
@@ -444,13 +444,20 @@ mod tests {
             base: 7,
             file: "/s/x.json".into(),
         };
-        assert_eq!(Head::read(&head.write("x", b"")), Some(head));
+        let text = write_head(
+            "x",
+            head.cwd.as_bytes(),
+            &head.created,
+            Some((7, b"/s/x.json")),
+            b",\"y\":[]",
+        );
+        assert_eq!(Head::read(&text), Some(head));
         assert_eq!(
             Head::read(b"{\"id\":\"x\",\"messages\":["),
             Some(Head::default())
         );
         assert_eq!(Head::read(b"{"), None);
-        let trailer = Trailer {
+        let mut trailer = Trailer {
             steps: 1,
             total_tokens: 12_345,
             context_tokens: 8200,
@@ -459,7 +466,7 @@ mod tests {
             origins: vec![(0, "http://a m".into()), (5, "http://b \"n\"".into())],
         };
         let mut text = b"{\"messages\":[".to_vec();
-        trailer.write(&mut text);
+        text.extend(trailer.text());
         assert!(serde_json::from_slice::<serde_json::Value>(&text).is_ok());
         let line = text.split(|b| *b == b'\n').nth(1).unwrap();
         assert_eq!(Trailer::read(line), Some(trailer));

@@ -1,246 +1,252 @@
-//! The place where sessions are kept: making, finding, opening, forking them, and completing those of killed runs.
+//! The place where sessions are kept: making, finding, opening them, and completing those of killed runs.
 
-use super::conversation::Conversation;
-use super::disk::{Disk, LOW_SPACE};
+use super::disk::{Disk, LOW_SPACE, Part};
 use super::record::Session;
-use super::scan::{Head, Trailer};
-use super::{id, journal, load};
-use crate::sys::{fs, storage, time};
-use crate::text::distance;
-use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
+use super::scan::{Head, Reader, Trailer, write_head};
+use super::{id, load};
+use crate::sys::{dir, fs, hash, storage, time};
+use crate::text::{distance, push_dec};
+use std::fs::File;
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
 
 /// The directory of the sessions in the home directory and in scratch.
-const SESSIONS: &str = "sessions";
+const SESSIONS: &[u8] = b"sessions";
 
 /// The file with the id of the session used last.
-const LAST: &str = "last_session";
+const LAST: &[u8] = b"last_session";
 
-/// Where sessions are.
+/// First part of a journal's name.
+const JOURNAL: &[u8] = b"journal-";
+
+/// Where sessions are. Paths that are empty don't exist.
 pub struct Store {
-    home: Option<PathBuf>,
-    dir: Option<PathBuf>,
-    scratch: PathBuf,
+    home: Vec<u8>,
+    dir: Vec<u8>,
+    scratch: Vec<u8>,
+    /// The sessions' directory in scratch.
+    volatile: Vec<u8>,
 }
 
 /// Why a session can't be had.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Error {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
     /// There is no session at all.
     Empty,
-    /// None has this name; these are near.
-    Missing(String, Vec<String>),
+    /// None has this name.
+    Missing,
     /// Several begin so.
-    Ambiguous(String, Vec<String>),
+    Ambiguous,
     /// Another process has it open.
-    InUse(String),
-    /// The file can't be read: path and reason.
-    Unreadable(String, String),
+    InUse,
+    /// The file can't be read.
+    Unreadable,
+}
+
+/// Why a session can't be had, and a line for the user.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Error {
+    /// Why.
+    pub what: What,
+    text: String,
 }
 
 impl Error {
     /// One line for the user.
     pub fn text(&self) -> String {
-        let (mut out, list) = match self {
-            Error::Empty => return "there is no session to continue yet".into(),
-            Error::Missing(name, near) if near.is_empty() => {
-                return format!("no session '{name}': there are no sessions yet");
-            }
-            Error::Missing(name, near) => (format!("no session '{name}'; there are "), near),
-            Error::Ambiguous(name, ids) => (format!("'{name}' could be "), ids),
-            Error::InUse(id) => {
-                return format!(
-                    "session {id} is in use by another cluade: end that one, or start a new session"
-                );
-            }
-            Error::Unreadable(path, why) => return format!("can't read {path}: {why}"),
-        };
-        out.push_str(&list.join(", "));
-        out
+        self.text.clone()
     }
 }
 
-/// The default home: `$CLUADE_HOME`, else `.cluade` in `$HOME`.
-pub fn default_home() -> Option<Vec<u8>> {
-    fs::env(b"CLUADE_HOME").or_else(|| Some([&fs::env(b"HOME")?[..], b"/.cluade"].concat()))
+#[inline(never)]
+fn error(what: What, parts: &[&str]) -> Error {
+    Error {
+        what,
+        text: parts.concat(),
+    }
 }
 
-fn path_of(bytes: &[u8]) -> PathBuf {
-    PathBuf::from(OsStr::from_bytes(bytes))
+#[inline(never)]
+fn shown(path: &[u8]) -> String {
+    String::from_utf8_lossy(path).into_owned()
 }
 
-fn unreadable(path: &Path, error: &io::Error) -> Error {
-    Error::Unreadable(path.to_string_lossy().into_owned(), error.to_string())
+/// Two parts of a path, the second of which may be a part of a name only.
+fn file_in(dir: &[u8], name: &[u8], end: &[u8]) -> Vec<u8> {
+    [dir, b"/", name, end].concat()
 }
 
 impl Store {
-    /// Names the places; nothing is touched. `home` is the program's home, see [`default_home`]; `session_dir` is used
-    /// instead of `sessions` in it; `scratch` must be the same for all runs of this user.
+    /// Names the places; nothing is touched. `home` is the program's home; `session_dir` is used instead of `sessions`
+    /// in it; `scratch` must be the same for all runs of this user.
     pub fn new(home: Option<&[u8]>, session_dir: Option<&str>, scratch: &[u8]) -> Store {
-        let home = home.map(path_of);
+        let home = home.unwrap_or_default();
         let dir = match session_dir {
-            Some(dir) => Some(PathBuf::from(dir)),
-            None => home.as_ref().map(|h| h.join(SESSIONS)),
+            Some(dir) => dir.as_bytes().to_vec(),
+            None if home.is_empty() => Vec::new(),
+            None => file_in(home, SESSIONS, b""),
         };
         Store {
-            home,
+            home: home.to_vec(),
             dir,
-            scratch: path_of(scratch),
+            scratch: scratch.to_vec(),
+            volatile: file_in(scratch, SESSIONS, b""),
         }
     }
 
     /// The directories that may hold sessions, the permanent one first.
-    pub(super) fn dirs(&self) -> Vec<PathBuf> {
+    fn dirs(&self) -> [&[u8]; 2] {
+        let scratch: &[u8] = if self.trusted() { &self.volatile } else { b"" };
+        [&self.dir, scratch]
+    }
+
+    /// Scratch is there and nobody else can have put anything into it.
+    fn trusted(&self) -> bool {
+        storage::is_private(&self.scratch).is_ok()
+    }
+
+    /// Where the id of the session used last is left.
+    fn pointers(&self) -> Vec<Vec<u8>> {
         let mut list = Vec::new();
-        list.extend(self.dir.clone());
-        list.extend(self.trusted().map(|s| s.join(SESSIONS)));
+        for dir in [&self.home, &self.scratch] {
+            if !dir.is_empty() {
+                list.push(file_in(dir, LAST, b""));
+            }
+        }
         list
     }
 
-    /// Scratch, when it is there and nobody else can have put anything into it.
-    fn trusted(&self) -> Option<&Path> {
-        storage::is_private(&self.scratch).ok()?;
-        Some(&self.scratch)
-    }
-
-    fn pointers(&self) -> Vec<PathBuf> {
-        let mut list = Vec::new();
-        list.extend(self.home.as_ref().map(|h| h.join(LAST)));
-        list.push(self.scratch.join(LAST));
-        list
-    }
-
-    fn is_scratch(&self, path: &Path) -> bool {
-        path.parent() == Some(&self.scratch.join(SESSIONS))
-    }
-
-    pub(super) fn journal(&self, id: &str, path: &Path) -> PathBuf {
-        journal::path(&self.scratch, id, path)
+    /// Where the journal of the session in `file` is. The number tells sessions of different homes apart.
+    pub(super) fn journal(&self, id: &str, file: &[u8]) -> Vec<u8> {
+        let mut path = file_in(&self.scratch, JOURNAL, id.as_bytes());
+        path.push(b'-');
+        push_dec(&mut path, hash::fnv64(&[file]));
+        path
     }
 
     /// The names of all sessions, the oldest first.
     pub fn ids(&self) -> Vec<String> {
-        let mut list = Vec::new();
-        for dir in self.dirs() {
-            for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-                let name = entry.file_name().into_vec();
+        let mut list: Vec<String> = Vec::new();
+        for place in self.dirs() {
+            let _ = dir::each(place, &mut |name, _| {
                 if let Some(stem) = name.strip_suffix(b".json")
-                    && !stem.is_empty()
-                    && !stem.starts_with(b".")
+                    && !matches!(stem, [] | [b'.', ..])
                     && let Ok(stem) = std::str::from_utf8(stem)
+                    && let Err(at) = list.binary_search_by(|id| id.as_str().cmp(stem))
                 {
-                    list.push(stem.to_string());
+                    list.insert(at, stem.into());
                 }
-            }
+            });
         }
-        list.sort_unstable();
-        list.dedup();
         list
     }
 
     /// The path of the session called exactly `id`.
-    pub(super) fn path(&self, id: &str) -> Option<PathBuf> {
-        let name = [id, ".json"].concat();
-        self.dirs()
-            .into_iter()
-            .map(|d| d.join(&name))
-            .find(|p| p.is_file())
+    pub(super) fn path(&self, id: &str) -> Option<Vec<u8>> {
+        for dir in self.dirs() {
+            let path = file_in(dir, id.as_bytes(), b".json");
+            if !dir.is_empty() && fs::is_file(&path) {
+                return Some(path);
+            }
+        }
+        None
     }
 
     /// The id that `name` means: the id itself, or the beginning of just one; `.json` at its end doesn't count.
     ///
     /// # Errors
-    /// [`Error::Missing`], [`Error::Ambiguous`].
+    /// [`What::Missing`], [`What::Ambiguous`].
     pub fn find(&self, name: &str) -> Result<String, Error> {
         let name = name.strip_suffix(".json").unwrap_or(name);
-        let mut ids = self.ids();
-        if ids.iter().any(|id| id == name) {
-            return Ok(name.into());
-        }
-        let mut fitting: Vec<String> = ids
-            .iter()
-            .filter(|id| !name.is_empty() && id.starts_with(name))
-            .cloned()
-            .collect();
-        if fitting.len() > 1 {
-            fitting.reverse();
-            fitting.truncate(5);
-            return Err(Error::Ambiguous(name.into(), fitting));
-        }
-        fitting.pop().ok_or_else(|| {
-            let mut near = Vec::new();
-            while near.len() < 3
-                && let Some(best) = (0..ids.len()).rev().take(200).min_by_key(|i| {
-                    ids.get(*i)
-                        .map_or(usize::MAX, |id| distance(id.as_bytes(), name.as_bytes()))
-                })
-            {
-                near.push(ids.remove(best));
+        let ids = self.ids();
+        let mut fitting = 0;
+        let mut found = String::new();
+        let (mut near, mut nearest) = ("", usize::MAX);
+        // The newest first.
+        for id in ids.iter().rev() {
+            if id == name {
+                return Ok(name.into());
             }
-            Error::Missing(name.into(), near)
-        })
+            if !name.is_empty() && id.as_bytes().starts_with(name.as_bytes()) {
+                fitting += 1;
+                if fitting <= 5 {
+                    if fitting > 1 {
+                        found.push_str(", ");
+                    }
+                    found.push_str(id);
+                }
+            }
+            let edits = distance(id.as_bytes(), name.as_bytes());
+            if near.is_empty() || edits < nearest {
+                (near, nearest) = (id, edits);
+            }
+        }
+        match fitting {
+            1 => Ok(found),
+            0 if near.is_empty() => Err(error(
+                What::Missing,
+                &["no session '", name, "': there are no sessions yet"],
+            )),
+            0 => Err(error(
+                What::Missing,
+                &["no session '", name, "'; the nearest is ", near],
+            )),
+            _ => Err(error(What::Ambiguous, &["'", name, "' could be ", &found])),
+        }
     }
 
     /// A new session, and what the user should be told. It never fails: without a place on permanent storage the
     /// session goes to scratch, and without that it lives in memory only. Sessions of killed runs are completed first.
     pub fn create(&self, cwd: &[u8]) -> (Session, Vec<String>) {
         let mut warnings = self.recover();
-        let session = self.make(cwd, &mut warnings);
-        (session, warnings)
-    }
-
-    fn make(&self, cwd: &[u8], warnings: &mut Vec<String>) -> Session {
-        let ids = self.ids();
-        let mut why = String::from("there is no home directory");
-        if let Some(dir) = &self.dir {
-            match self.make_in(dir, false, cwd, &ids) {
-                Ok(session) => return session,
-                Err(error) => {
-                    why = format!("can't write to {}: {error}", dir.to_string_lossy());
+        let mut session = Session::ephemeral(cwd);
+        let mut why = String::new();
+        if self.dir.is_empty() {
+            why.push_str("there is no home directory");
+        }
+        for (dir, flush) in [(&self.dir, true), (&self.volatile, false)] {
+            if dir.is_empty() {
+                continue;
+            }
+            match self.make_in(dir, flush, &mut session) {
+                Ok(()) if flush => return (session, warnings),
+                Ok(()) => {
+                    let place = shown(dir);
+                    let more = [
+                        "; this session goes to ",
+                        &place,
+                        ", which a reboot empties",
+                    ];
+                    why.push_str(&more.concat());
+                    warnings.push(why);
+                    return (session, warnings);
+                }
+                Err(e) => {
+                    let more = ["can't write to ", &shown(dir), ": ", &fs::os_text(&e)];
+                    if !why.is_empty() {
+                        why.push_str("; ");
+                    }
+                    why.push_str(&more.concat());
                 }
             }
         }
-        let dir = self.scratch.join(SESSIONS);
-        let made = storage::private_directory(&self.scratch)
-            .and_then(|()| self.make_in(&dir, true, cwd, &ids));
-        match made {
-            Ok(session) => {
-                let dir = dir.to_string_lossy();
-                warnings.push(format!(
-                    "{why}; this session goes to {dir}, which a reboot empties"
-                ));
-                session
-            }
-            Err(error) => {
-                let dir = dir.to_string_lossy();
-                warnings.push(format!(
-                    "{why}, nor to {dir}: {error}; this session is not saved"
-                ));
-                Session::ephemeral(cwd)
-            }
-        }
+        why.push_str("; this session is not saved");
+        warnings.push(why);
+        (session, warnings)
     }
 
-    fn make_in(
-        &self,
-        dir: &Path,
-        volatile: bool,
-        cwd: &[u8],
-        ids: &[String],
-    ) -> io::Result<Session> {
+    fn make_in(&self, dir: &[u8], flush: bool, session: &mut Session) -> io::Result<()> {
+        if !flush {
+            storage::private_directory(&self.scratch)?;
+        }
         storage::directory(dir)?;
-        let free = storage::free_bytes(&File::open(dir)?);
-        if !volatile && free.is_some_and(|free| free < LOW_SPACE) {
+        let free = storage::free_bytes(&storage::open(dir, false)?);
+        if flush && free.is_some_and(|free| free < LOW_SPACE) {
             return Err(io::ErrorKind::StorageFull.into());
         }
         let now = time::unix_seconds();
-        let mut id = id::choose(now, ids);
+        let mut id = id::choose(now, &self.ids());
         let (file, path) = loop {
-            let path = dir.join([&id, ".json"].concat());
+            let path = file_in(dir, id.as_bytes(), b".json");
             match storage::create(&path, true) {
                 Ok(file) => break (file, path),
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => id = id::after(&id),
@@ -248,235 +254,235 @@ impl Store {
             }
         };
         storage::lock(&file);
-        let mut session = Session::ephemeral(cwd);
         session.created = id::created(now);
-        let head = Head {
-            cwd: String::from_utf8_lossy(cwd).into_owned(),
-            created: session.created.clone(),
-            ..Head::default()
+        let mut disk = Disk::empty(file, &path, false);
+        let part = Part {
+            head: &write_head(&id, &session.cwd, &session.created, None, b""),
+            conversation: &session.conversation,
+            context: 0,
+            trailer: &Trailer::default().text(),
         };
-        let head = head.write(&id, b"");
-        let mut trailer = Vec::new();
-        Trailer::default().write(&mut trailer);
-        if let Err(error) = storage::write_at(&file, 0, &[&head, &trailer]) {
-            let _ = std::fs::remove_file(&path);
+        if let Err(error) = disk.append(&part) {
+            let _ = fs::remove(&path);
             return Err(error);
         }
-        let disk = Disk {
-            end: head.len() as u64,
-            len: (head.len() + trailer.len()) as u64,
-            file,
-            any: false,
-            torn: false,
-            trailer,
-            rewrite: None,
-            volatile,
-            read_only: false,
-            fresh: true,
-            pointers: self.pointers(),
-            recovering: false,
-            path,
-        };
-        let journal = (!volatile).then(|| journal::path(&self.scratch, &id, &disk.path));
+        disk.flush = flush;
+        session.fresh = true;
         session.id = id;
-        session.bind(Conversation::new(), disk, journal);
-        Ok(session)
+        self.bind(session, disk);
+        Ok(())
+    }
+
+    fn bind(&self, session: &mut Session, disk: Disk) {
+        if disk.flush {
+            session.journal_path = self.journal(&session.id, &disk.path);
+        }
+        session.pointers = self.pointers();
+        session.disk = Some(disk);
     }
 
     /// Opens the session that `name` means, see [`Store::find`], and completes it from the journal of a killed run.
     /// Besides the session: what the user should be told.
     ///
     /// # Errors
-    /// Those of [`Store::find`]; [`Error::InUse`] when another process has it open; [`Error::Unreadable`].
+    /// Those of [`Store::find`]; [`What::InUse`] when another process has it open; [`What::Unreadable`].
     pub fn open(&self, name: &str) -> Result<(Session, Vec<String>), Error> {
         let id = self.find(name)?;
-        match self.path(&id) {
-            Some(path) => self.open_path(&path, &id, false),
-            None => Err(Error::Missing(id, Vec::new())),
-        }
+        let path = self.path(&id).unwrap_or_default();
+        let mut warnings = Vec::new();
+        let session = self.open_path(path, id, false, &mut warnings)?;
+        Ok((session, warnings))
     }
 
     /// Opens the session used last; when that is gone, the newest one with a message. Killed runs are completed first.
     ///
     /// # Errors
-    /// [`Error::Empty`] when there is none; those of [`Store::open`].
+    /// [`What::Empty`] when there is none; those of [`Store::open`].
     pub fn last(&self) -> Result<(Session, Vec<String>), Error> {
         let mut warnings = self.recover();
-        let mut pointers = self.pointers();
-        if self.trusted().is_none() {
-            pointers.retain(|p| !p.starts_with(&self.scratch));
+        let mut found = None;
+        for pointer in self.pointers().iter().rev() {
+            let foreign = fs::parent(pointer) == self.scratch && !self.trusted();
+            if let Ok(text) = fs::read_small(pointer, 256)
+                && let Ok(id) = std::str::from_utf8(text.trim_ascii())
+                && !foreign
+                && self.path(id).is_some()
+            {
+                found = Some(id.to_string());
+                break;
+            }
         }
-        let used = pointers.into_iter().rev().find_map(|p| {
-            let text = std::fs::read(p).ok()?;
-            let id = std::str::from_utf8(text.trim_ascii()).ok()?.to_string();
-            self.path(&id).is_some().then_some(id)
-        });
-        let newest = || {
-            self.ids()
-                .into_iter()
-                .rev()
-                .find(|id| self.entry(id).is_some_and(|e| e.messages > 0))
+        if found.is_none() {
+            let mut ids = self.ids();
+            while let Some(id) = ids.pop() {
+                if self.entry(&id).is_some_and(|e| e.messages > 0) {
+                    found = Some(id);
+                    break;
+                }
+            }
+        }
+        let Some(id) = found else {
+            return Err(error(What::Empty, &["there is no session to continue yet"]));
         };
-        let id = used.or_else(newest).ok_or(Error::Empty)?;
-        let (session, more) = self.open(&id)?;
-        warnings.extend(more);
-        Ok((session, warnings))
-    }
-
-    /// A new session that begins with what is live in the one that `name` means, which may be in use elsewhere.
-    ///
-    /// # Errors
-    /// Those of [`Store::find`]; [`Error::Unreadable`].
-    pub fn fork(&self, name: &str) -> Result<(Session, Vec<String>), Error> {
-        let id = self.find(name)?;
-        let path = self
-            .path(&id)
-            .ok_or_else(|| Error::Missing(id.clone(), Vec::new()))?;
-        let file = File::open(&path).map_err(|e| unreadable(&path, &e))?;
-        let loaded = load::load(&file).map_err(|e| unreadable(&path, &e))?;
-        let (mut old, mut builder) = Session::loaded(&id, loaded);
-        builder.finish();
-        old.conversation = builder.conversation;
-        let (mut session, warnings) = self.create(&old.cwd);
-        old.copy_to(&mut session);
+        let path = self.path(&id).unwrap_or_default();
+        let session = self.open_path(path, id, false, &mut warnings)?;
         Ok((session, warnings))
     }
 
     fn open_path(
         &self,
-        path: &Path,
-        id: &str,
+        path: Vec<u8>,
+        id: String,
         recovering: bool,
-    ) -> Result<(Session, Vec<String>), Error> {
-        let fail = |e: io::Error| unreadable(path, &e);
-        let (file, read_only) = open_locked(path, id)?;
-        let loaded = load::load(&file).map_err(fail)?;
-        let mut warnings = Vec::new();
-        for note in &loaded.notes {
-            warnings.push(format!("session {id}: {note}"));
+        warnings: &mut Vec<String>,
+    ) -> Result<Session, Error> {
+        let mut session = Session::default();
+        session.recovering = recovering;
+        session.id = id;
+        let filled = self.fill(&mut session, &path, warnings);
+        if filled.is_err() {
+            // Nothing of a session that isn't there goes into its file.
+            session.disk = None;
         }
-        let volatile = self.is_scratch(path);
-        let len = file.metadata().map_err(fail)?.len();
-        let mut trailer = Vec::new();
-        if !loaded.torn && loaded.rewrite.is_none() {
-            trailer.resize(usize::try_from(len - loaded.end.min(len)).unwrap_or(0), 0);
-            file.read_exact_at(&mut trailer, loaded.end).map_err(fail)?;
+        match filled {
+            Ok(()) => Ok(session),
+            Err(e) if e.kind() == io::ErrorKind::ResourceBusy => Err(error(
+                What::InUse,
+                &[
+                    "session ",
+                    &session.id,
+                    " is in use by another cluade: end that one, or start a new session",
+                ],
+            )),
+            Err(e) => Err(error(
+                What::Unreadable,
+                &["can't read ", &shown(&path), ": ", &fs::os_text(&e)],
+            )),
         }
-        let mut disk = Disk {
-            file,
-            path: path.into(),
-            end: loaded.end,
-            len,
-            any: loaded.any,
-            torn: loaded.torn,
-            trailer,
-            rewrite: None,
-            volatile,
-            read_only,
-            fresh: false,
-            pointers: self.pointers(),
-            recovering,
-        };
-        let mut loaded = loaded;
-        disk.rewrite = loaded.rewrite.take();
-        let (mut session, mut builder) = Session::loaded(id, loaded);
-        let journal = (!volatile).then(|| journal::path(&self.scratch, id, path));
+    }
+
+    fn fill(
+        &self,
+        session: &mut Session,
+        path: &[u8],
+        warnings: &mut Vec<String>,
+    ) -> io::Result<()> {
+        let (file, read_only) = open_locked(path)?;
+        session.read_only = read_only;
+        let loaded = &mut load::load(&file)?;
+        let flush = fs::parent(path) != self.volatile;
+        let mut disk = Disk::empty(file, path, flush);
+        disk.end = loaded.end;
+        disk.len = disk.file.metadata()?.len();
+        (disk.any, disk.torn) = (loaded.any, loaded.torn);
+        disk.upto = loaded.builder.numbers.len();
+        if !loaded.torn {
+            disk.trailer = loaded.trailer.text();
+        }
+        let mut write = disk.torn && disk.any && loaded.rewrite.is_none();
+        self.bind(session, disk);
         let mut taken = 0;
-        if let Some(journal) = &journal
-            && self.trusted().is_some()
-            && let Ok(old) = File::open(journal)
+        let about = ["session ", &session.id, ": "].concat();
+        let mut warn = |text: &str| warnings.push([&about, text].concat());
+        if loaded.damaged && loaded.any {
+            warn("its file was damaged; what can be read is kept");
+        }
+        let journal = &session.journal_path;
+        if self.trusted()
+            && let Ok(old) = storage::open(journal, false)
         {
-            match session.complete(&mut builder, &old).map_err(fail)? {
+            match loaded.complete(&old)? {
                 Some(n) => taken = n,
                 None => {
-                    let aside = journal::beside(journal, ".stale");
-                    let _ = std::fs::rename(journal, &aside);
-                    warnings.push(format!(
-                        "session {id}: a journal doesn't fit the session file; it is left in {}",
-                        aside.to_string_lossy()
-                    ));
+                    let aside = [journal, &b".stale"[..]].concat();
+                    let _ = fs::rename(journal, &aside);
+                    warn(&["its journal is of another file; it is now ", &shown(&aside)].concat());
                 }
             }
             if taken == 0 {
-                let _ = std::fs::remove_file(journal);
+                let _ = fs::remove(journal);
             }
         }
-        builder.finish();
-        let repair = disk.torn && disk.any && disk.rewrite.is_none();
-        session.bind(builder.conversation, disk, journal);
+        loaded.builder.finish(false);
+        session.loaded(loaded);
         if taken > 0 {
-            warnings.push(format!(
-                "session {id}: {taken} messages of an interrupted run were recovered"
-            ));
+            let mut text = Vec::new();
+            push_dec(&mut text, taken as u64);
+            text.extend_from_slice(b" messages of an interrupted run were recovered");
+            warn(&shown(&text));
+            write = true;
         }
-        if taken > 0 || repair {
+        if write {
             warnings.extend(session.commit());
         }
-        Ok((session, warnings))
+        Ok(())
     }
 
     /// Completes the sessions of killed runs from their journals. Sessions that are in use are left alone. Returns what
     /// the user should be told.
     pub fn recover(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        let entries = self.trusted().and_then(|s| std::fs::read_dir(s).ok());
-        for entry in entries.into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            if !name.as_bytes().starts_with(journal::PREFIX.as_bytes()) {
-                continue;
-            }
-            let Some((id, path)) = self.owner(&entry.path()) else {
+        let mut journals = Vec::new();
+        if self.trusted() {
+            let _ = dir::each(&self.scratch, &mut |name, _| {
+                if name.starts_with(JOURNAL) {
+                    journals.push(file_in(&self.scratch, name, b""));
+                }
+            });
+        }
+        for journal in journals {
+            let Some((id, path)) = self.owner(&journal) else {
                 continue;
             };
-            if !path.exists() && storage::create(&path, true).is_err() {
+            if !fs::exists(&path) && storage::create(&path, true).is_err() {
                 continue;
             }
-            match self.open_path(&path, &id, true) {
-                Ok((_, more)) => warnings.extend(more),
-                Err(Error::InUse(_)) => {}
-                Err(error) => warnings.push(error.text()),
+            if let Err(error) = self.open_path(path, id, true, &mut warnings)
+                && error.what != What::InUse
+            {
+                warnings.push(error.text);
             }
         }
         warnings
     }
 
     /// The session a journal belongs to, when it is one of this store's.
-    fn owner(&self, journal: &Path) -> Option<(String, PathBuf)> {
-        let file = File::open(journal).ok()?;
-        let path = PathBuf::from(journal::head(&file).ok()??.file);
-        let id = path.file_stem()?.to_str()?.to_string();
-        let ours = self.dir.as_deref() == path.parent()
-            && journal::path(&self.scratch, &id, &path) == journal;
-        ours.then_some((id, path))
+    fn owner(&self, journal: &[u8]) -> Option<(String, Vec<u8>)> {
+        let file = storage::open(journal, false).ok()?;
+        let mut reader = Reader::new(&file);
+        reader.fetch().ok()?;
+        let path = Head::read(reader.line())?.file;
+        let name = path.as_bytes().get(self.dir.len() + 1..)?;
+        let id = std::str::from_utf8(name.strip_suffix(b".json")?).ok()?;
+        let ours =
+            fs::parent(path.as_bytes()) == self.dir && self.journal(id, path.as_bytes()) == journal;
+        ours.then(|| (id.to_string(), path.clone().into_bytes()))
     }
 }
 
-/// Opens a session file, for reading only where writing isn't allowed, and locks it.
-fn open_locked(path: &Path, id: &str) -> Result<(File, bool), Error> {
+/// Opens a session file, for reading only where writing isn't allowed, and locks it; `ResourceBusy` when another process
+/// has it.
+fn open_locked(path: &[u8]) -> io::Result<(File, bool)> {
     // The file may be replaced between opening and locking.
     for _ in 0..5 {
-        let (file, read_only) = match OpenOptions::new().read(true).write(true).open(path) {
-            Ok(file) => (file, false),
-            Err(e)
-                if matches!(
-                    e.kind(),
-                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
-                ) =>
-            {
-                (File::open(path).map_err(|e| unreadable(path, &e))?, true)
-            }
-            Err(e) => return Err(unreadable(path, &e)),
-        };
-        if storage::lock(&file) == storage::Lock::Busy {
+        let mut read_only = false;
+        let mut file = storage::open(path, true);
+        if let Err(e) = &file
+            && matches!(
+                e.raw_os_error(),
+                Some(libc::EACCES | libc::EPERM | libc::EROFS)
+            )
+        {
+            read_only = true;
+            file = storage::open(path, false);
+        }
+        let file = file?;
+        if !storage::lock(&file) {
             break;
         }
-        let same =
-            |a: std::fs::Metadata, b: std::fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
-        if let (Ok(ours), Ok(named)) = (file.metadata(), std::fs::metadata(path))
-            && same(ours, named)
-        {
+        if storage::is_at(&file, path) {
             return Ok((file, read_only));
         }
     }
-    Err(Error::InUse(id.into()))
+    Err(io::ErrorKind::ResourceBusy.into())
 }

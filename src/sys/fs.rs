@@ -6,7 +6,7 @@ use std::ffi::{CString, OsStr};
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// The environment variable `name`, when it is set and not empty.
@@ -86,19 +86,13 @@ pub struct Meta {
 
 impl Meta {
     fn new(m: &std::fs::Metadata) -> Self {
-        let t = m.file_type();
-        let kind = if t.is_file() {
-            Kind::File
-        } else if t.is_dir() {
-            Kind::Dir
-        } else if t.is_symlink() {
-            Kind::Link
-        } else if t.is_fifo() {
-            Kind::Fifo
-        } else if t.is_socket() {
-            Kind::Socket
-        } else {
-            Kind::Device
+        let kind = match m.mode() & libc::S_IFMT {
+            libc::S_IFREG => Kind::File,
+            libc::S_IFDIR => Kind::Dir,
+            libc::S_IFLNK => Kind::Link,
+            libc::S_IFIFO => Kind::Fifo,
+            libc::S_IFSOCK => Kind::Socket,
+            _ => Kind::Device,
         };
         Meta {
             kind,
@@ -246,27 +240,26 @@ pub fn real_target(p: &[u8]) -> Vec<u8> {
 /// The system's.
 pub fn write_output(p: &[u8], bytes: &[u8]) -> io::Result<()> {
     let target = resolve(p)?;
-    let mode = match stat(&target) {
-        Ok(m) if m.kind != Kind::File => {
-            return std::fs::OpenOptions::new()
-                .write(true)
-                .open(path(&target))
-                .and_then(|mut f| io::Write::write_all(&mut f, bytes));
-        }
-        Ok(m) => m.mode,
-        Err(_) => 0o666,
-    };
-    match File::create_unique(parent(&target), b".cluade-out", mode) {
-        Ok((mut file, temporary)) => {
-            let written = file.write(bytes).and_then(|()| rename(&temporary, &target));
+    let old = stat(&target).ok();
+    if old.is_none_or(|m| m.kind == Kind::File) {
+        let mode = old.map_or(0o666, |m| m.mode);
+        if let Ok((mut file, temporary)) =
+            File::create_unique(parent(&target), b".cluade-out", mode)
+        {
+            let mut written = file.write(bytes);
+            if written.is_ok() {
+                written = rename(&temporary, &target);
+            }
             if written.is_err() {
                 let _ = remove(&temporary);
             }
-            written
+            return written;
         }
-        // A directory we may not add to can still hold a file we may write.
-        Err(_) => std::fs::write(path(&target), bytes),
     }
+    // A directory we may not add to can still hold a file we may write.
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    options.open(path(&target))?.write_all(bytes)
 }
 
 /// Whether this process may write to `p`, by its mode.
@@ -283,16 +276,9 @@ pub fn check_writable(p: &[u8]) -> io::Result<()> {
 }
 
 /// Bytes free for us on the filesystem that holds `p` (or, when it doesn't exist, its directory). `None` when unknown.
-#[allow(clippy::unnecessary_cast)] // the fields' widths differ between targets
 pub fn free_bytes(p: &[u8]) -> Option<u64> {
-    [p, parent(p)].into_iter().find_map(|p| {
-        let name = CString::new(p).ok()?;
-        // SAFETY: an all-zero statvfs is a valid value, filled in by the call when it returns 0.
-        let mut info: libc::statvfs = unsafe { std::mem::zeroed() };
-        // SAFETY: a NUL-terminated string and a live struct.
-        let done = unsafe { libc::statvfs(name.as_ptr(), &mut info) } == 0;
-        done.then(|| (info.f_bavail as u64).saturating_mul(info.f_frsize as u64))
-    })
+    let file = std::fs::File::open(path(p)).or_else(|_| std::fs::File::open(path(parent(p))));
+    super::storage::free_bytes(&file.ok()?)
 }
 
 /// Removes a file.
@@ -313,45 +299,43 @@ pub fn rename(from: &[u8], to: &[u8]) -> io::Result<()> {
     std::fs::rename(path(from), path(to))
 }
 
-/// Removes an empty directory.
-///
-/// # Errors
-/// The system's.
-pub fn remove_dir(p: &[u8]) -> io::Result<()> {
-    std::fs::remove_dir(path(p))
+fn make_dir(p: &[u8], mode: u32) -> io::Result<()> {
+    gate(Op::Mkdir)?;
+    std::fs::DirBuilder::new().mode(mode).create(path(p))
 }
 
-/// Makes `dir` and the directories above it; returns those that were made, outermost first.
+/// Makes `dir` and the directories above it. Returns how many bytes of `dir` name the outermost that was made, more than
+/// it has when none was.
 ///
 /// # Errors
 /// The system's, after removing again what was made.
-pub fn make_dirs(dir: &[u8]) -> io::Result<Vec<Vec<u8>>> {
-    let mut missing = Vec::new();
-    let mut at = dir;
-    while at != b"/" && at != b"." && stat(at).is_err_and(|e| e.kind() == io::ErrorKind::NotFound) {
-        missing.push(at.to_vec());
-        at = parent(at);
+pub fn make_dirs(dir: &[u8]) -> io::Result<usize> {
+    let mut top = usize::MAX;
+    let mut made = make_dir(dir, 0o777);
+    let up = parent(dir);
+    if made
+        .as_ref()
+        .is_err_and(|e| e.kind() == io::ErrorKind::NotFound)
+        && up.len() < dir.len()
+    {
+        top = make_dirs(up)?;
+        made = make_dir(dir, 0o777);
     }
-    let mut made = Vec::new();
-    while let Some(dir) = missing.pop() {
-        let result = gate(Op::Mkdir).and_then(|()| std::fs::create_dir(path(&dir)));
-        match result {
-            Ok(()) => made.push(dir),
-            // Another process was faster, or the path says `..` and the directory is there by now.
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(e) => {
-                remove_dirs(&made);
-                return Err(e);
-            }
+    match made {
+        Ok(()) => Ok(top.min(dir.len())),
+        // Also when another process was faster.
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(top),
+        Err(e) => {
+            remove_dirs(up, top);
+            Err(e)
         }
     }
-    Ok(made)
 }
 
-/// Removes the directories [`make_dirs`] made, as far as they are empty.
-pub fn remove_dirs(made: &[Vec<u8>]) {
-    for dir in made.iter().rev() {
-        let _ = remove_dir(dir);
+/// Removes the directories for `dir` that [`make_dirs`] made, as far as they are empty.
+pub fn remove_dirs(mut dir: &[u8], top: usize) {
+    while dir.len() >= top && std::fs::remove_dir(path(dir)).is_ok() {
+        dir = parent(dir);
     }
 }
 
@@ -360,24 +344,26 @@ pub fn remove_dirs(made: &[Vec<u8>]) {
 /// # Errors
 /// The system's; `PermissionDenied` when something else has that name.
 pub fn private_dir(dir: &[u8]) -> io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.mode(0o700);
-    match gate(Op::Mkdir).and_then(|()| builder.create(path(dir))) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            make_dirs(parent(dir))?;
-            builder.create(path(dir))
-        }
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-            let meta = lstat(dir)?;
-            // SAFETY: no arguments, can't fail.
-            let me = unsafe { libc::geteuid() };
-            if meta.kind == Kind::Dir && meta.uid == me {
-                return Ok(());
-            }
-            Err(io::ErrorKind::PermissionDenied.into())
-        }
-        other => other,
+    let mut made = make_dir(dir, 0o700);
+    if made
+        .as_ref()
+        .is_err_and(|e| e.kind() == io::ErrorKind::NotFound)
+    {
+        make_dirs(parent(dir))?;
+        made = make_dir(dir, 0o700);
     }
+    if made
+        .as_ref()
+        .is_err_and(|e| e.kind() == io::ErrorKind::AlreadyExists)
+    {
+        let meta = lstat(dir)?;
+        // SAFETY: no arguments, can't fail.
+        if meta.kind != Kind::Dir || meta.uid != unsafe { libc::geteuid() } {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        return Ok(());
+    }
+    made
 }
 
 /// An open file.
@@ -481,6 +467,21 @@ impl File {
         Ok(n)
     }
 
+    /// Gives all that is left to `take`, piece by piece.
+    ///
+    /// # Errors
+    /// The system's and those of `take`.
+    pub fn each_chunk(&mut self, take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        let mut buf = vec![0; 32 * 1024];
+        loop {
+            let n = self.read(&mut buf)?;
+            if n == 0 {
+                return Ok(());
+            }
+            take(buf.get(..n).unwrap_or_default())?;
+        }
+    }
+
     /// Writes all of `bytes` at the current position.
     ///
     /// # Errors
@@ -533,52 +534,23 @@ impl File {
         }
     }
 
-    /// Gives it the owner, mode and, as far as the system lets us, the extended attributes of `from`.
+    /// Gives it the owner and mode in `meta`.
     ///
     /// # Errors
-    /// The system's, when owner or mode can't be given.
-    pub fn take_owner_and_mode(&mut self, from: &File) -> io::Result<()> {
+    /// The system's.
+    pub fn give_owner_and_mode(&mut self, meta: &Meta) -> io::Result<()> {
         gate(Op::Change)?;
-        let (ours, theirs) = (self.meta()?, from.meta()?);
-        let (fd, from) = (self.inner.as_raw_fd(), from.inner.as_raw_fd());
-        if (ours.uid, ours.gid) != (theirs.uid, theirs.gid) {
-            // SAFETY: a descriptor of ours.
-            if unsafe { libc::fchown(fd, theirs.uid, theirs.gid) } != 0 {
-                return Err(io::Error::last_os_error());
-            }
-        }
-        copy_xattrs(from, fd);
-        // After chown, which clears set-user-id bits; after ACLs, which change the group bits.
+        let fd = self.inner.as_raw_fd();
+        // In this order, because chown clears set-user-id bits.
         // SAFETY: a descriptor of ours.
-        if unsafe { libc::fchmod(fd, theirs.mode as libc::mode_t) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
-    }
-}
-
-/// Copies extended attributes (ACLs, capabilities, labels) of up to 4 KiB, those that can be copied.
-fn copy_xattrs(from: i32, to: i32) {
-    let mut names = [0u8; 1024];
-    // SAFETY: a descriptor of ours and room for as many bytes as said.
-    let n = unsafe { libc::flistxattr(from, names.as_mut_ptr().cast(), names.len()) };
-    let Some(names) = usize::try_from(n).ok().and_then(|n| names.get(..n)) else {
-        return;
-    };
-    let mut value = [0u8; 4096];
-    for name in names.split_inclusive(|&b| b == 0) {
-        let Ok(name) = std::ffi::CStr::from_bytes_with_nul(name) else {
-            continue;
+        let done = unsafe {
+            libc::fchown(fd, meta.uid, meta.gid) == 0
+                && libc::fchmod(fd, meta.mode as libc::mode_t) == 0
         };
-        // SAFETY: as above, with a NUL-terminated name.
-        let n =
-            unsafe { libc::fgetxattr(from, name.as_ptr(), value.as_mut_ptr().cast(), value.len()) };
-        if let Some(value) = usize::try_from(n).ok().and_then(|n| value.get(..n)) {
-            // SAFETY: pointer and length of a live slice, a NUL-terminated name.
-            unsafe {
-                libc::fsetxattr(to, name.as_ptr(), value.as_ptr().cast(), value.len(), 0);
-            }
+        if done {
+            return Ok(());
         }
+        Err(io::Error::last_os_error())
     }
 }
 

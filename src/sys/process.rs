@@ -343,9 +343,16 @@ impl Child<'_> {
     fn kill(&mut self) -> End {
         // SAFETY: signals go to the group our child leads; its pid is not reaped yet or the group still holds it.
         unsafe { libc::kill(-self.pid, libc::SIGTERM) };
-        let start = time::monotonic_ms();
-        while self.reap(libc::WNOHANG).is_none() && time::monotonic_ms() - start < TERM_GRACE {
-            time::pause(5);
+        let end = time::monotonic_ms() + TERM_GRACE;
+        while self.reap(libc::WNOHANG).is_none() {
+            let left = end.saturating_sub(time::monotonic_ms());
+            if left == 0 {
+                break;
+            }
+            // SIGCHLD ends the wait.
+            signal::wait(&mut [], Some(left), &mut || {
+                self.reap(libc::WNOHANG).is_some()
+            });
         }
         // Members that outlive the leader (a trap, a slow flush) are ended as well.
         // SAFETY: as above.
@@ -573,6 +580,7 @@ mod tests {
 
     #[test]
     fn feeds_stdin_and_the_extra_pipe() {
+        signal::install();
         let big = vec![b'x'; 300_000];
         let spawn = Spawn {
             argv: &[b"sh", b"-c", b"wc -c; wc -c <&3"],

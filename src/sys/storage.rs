@@ -1,36 +1,28 @@
-//! Permanent storage: locks, free space, gathered writes, flushing, private directories.
+//! Permanent storage: locks, free space, writes, flushing, private directories. Paths are bytes.
 #![allow(unsafe_code)]
 
+use super::fs::{self, Kind};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
 
-/// What the system says about taking a lock.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Lock {
-    /// It is ours until the file is closed.
-    Taken,
-    /// Another process (or another open of the file) has it.
-    Busy,
-    /// This file system has no locks.
-    Unsupported,
-}
-
-/// Takes the exclusive lock (flock) of `file` without waiting.
-pub fn lock(file: &File) -> Lock {
-    loop {
+/// Takes the exclusive lock (flock) of `file` without waiting; it is ours until the file is closed. False when another
+/// process (or another open of the file) has it; a file system without locks never says so.
+pub fn lock(file: &File) -> bool {
+    // A process that was killed just as it started a child leaves its lock to that child until the child's exec.
+    for _ in 0..30 {
         // SAFETY: a plain call on a descriptor that is open as long as `file` lives.
         if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-            return Lock::Taken;
+            return true;
         }
-        match io::Error::last_os_error().kind() {
-            io::ErrorKind::Interrupted => {}
-            io::ErrorKind::WouldBlock => return Lock::Busy,
-            _ => return Lock::Unsupported,
+        match io::Error::last_os_error().raw_os_error() {
+            Some(libc::EINTR) => {}
+            Some(libc::EWOULDBLOCK) => super::time::pause(10),
+            _ => return true,
         }
     }
+    false
 }
 
 /// Bytes an unprivileged writer can still put on the file system `file` (or directory) is on. `None` when the file
@@ -49,75 +41,81 @@ pub fn free_bytes(file: &File) -> Option<u64> {
         }
         stat
     };
-    let (blocks, free) = (stat.f_blocks as u64, stat.f_bavail as u64);
-    (blocks > 0).then(|| free.saturating_mul(stat.f_frsize as u64))
+    let free = (stat.f_bavail as u64).saturating_mul(stat.f_frsize as u64);
+    (stat.f_blocks > 0).then_some(free)
 }
 
-/// Most parts one call of [`write_at`] takes.
-pub const MAX_PARTS: usize = 8;
+/// Whether `file` is (still) what `path` names.
+pub fn is_at(file: &File, path: &[u8]) -> bool {
+    let named = fs::stat(path).map(|m| m.id);
+    let ours = file.metadata().map(|m| (m.dev(), m.ino()));
+    matches!((named, ours), (Ok(a), Ok(b)) if a == b)
+}
 
-/// Writes `parts` one after the other at `offset`, in one system call unless the system takes less. Parts beyond
-/// [`MAX_PARTS`] are an error.
+/// Appends to `out` what `file` has at `offset`, `n` bytes unless it ends before.
+///
+/// # Errors
+/// The system's; `OutOfMemory` when there is no room for so much.
+pub fn read_at(file: &File, offset: u64, n: usize, out: &mut Vec<u8>) -> io::Result<()> {
+    if out.try_reserve(n).is_err() {
+        return Err(io::ErrorKind::OutOfMemory.into());
+    }
+    let (mut offset, mut left) = (offset, n);
+    while left > 0 {
+        let start = out.len();
+        // SAFETY: room for `left` bytes behind the end was reserved; the call writes there only.
+        let got = unsafe {
+            let to = out.as_mut_ptr().add(start).cast();
+            libc::pread(file.as_raw_fd(), to, left, offset as libc::off_t)
+        };
+        if got == 0 {
+            break;
+        }
+        let Some(got) = passed(got)? else { continue };
+        // SAFETY: so many bytes were filled in, at most `left`.
+        unsafe { out.set_len(start + got) };
+        left = left.saturating_sub(got);
+        offset += got as u64;
+    }
+    Ok(())
+}
+
+/// What a call of the system passed; `None` when it was interrupted.
+fn passed(n: isize) -> io::Result<Option<usize>> {
+    if let Ok(n) = usize::try_from(n) {
+        return Ok(Some(n));
+    }
+    let error = io::Error::last_os_error();
+    if error.raw_os_error() == Some(libc::EINTR) {
+        return Ok(None);
+    }
+    Err(error)
+}
+
+/// Writes `parts` one after the other at `offset` and returns where they end.
 ///
 /// # Errors
 /// The system's error; some of the bytes may have been written then.
-pub fn write_at(file: &File, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
+pub fn write_at(file: &File, mut offset: u64, parts: &[&[u8]]) -> io::Result<u64> {
     #[cfg(test)]
-    let cut;
-    #[cfg(test)]
-    let parts: &[&[u8]] = match fault::write(parts) {
-        fault::Verdict::Pass => parts,
-        fault::Verdict::Fail => return Err(fault::error()),
-        fault::Verdict::Cut(text) => {
-            cut = text;
-            &[&cut]
-        }
-    };
-    if parts.len() > MAX_PARTS {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let mut done: usize = 0;
-    loop {
-        let mut list = [libc::iovec {
-            iov_base: std::ptr::null_mut(),
-            iov_len: 0,
-        }; MAX_PARTS];
-        let (mut count, mut skip) = (0, done);
-        for part in parts {
-            let rest = part.get(skip..).unwrap_or_default();
-            skip = skip.saturating_sub(part.len());
-            if !rest.is_empty() {
-                list[count] = libc::iovec {
-                    iov_base: rest.as_ptr() as *mut libc::c_void,
-                    iov_len: rest.len(),
-                };
-                count += 1;
+    fault::write(file, offset, parts)?;
+    for part in parts {
+        let mut rest = *part;
+        while !rest.is_empty() {
+            // SAFETY: a live slice, which the call only reads.
+            let n = unsafe {
+                let from = rest.as_ptr().cast();
+                libc::pwrite(file.as_raw_fd(), from, rest.len(), offset as libc::off_t)
+            };
+            if n == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
             }
-        }
-        if count == 0 {
-            break;
-        }
-        let Ok(at) = libc::off_t::try_from(offset.saturating_add(done as u64)) else {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        };
-        // SAFETY: the first `count` entries of `list` describe live slices, which the call only reads.
-        let n = unsafe { libc::pwritev(file.as_raw_fd(), list.as_ptr(), count as i32, at) };
-        if n > 0 {
-            done += n as usize;
-        } else if n == 0 {
-            return Err(io::ErrorKind::WriteZero.into());
-        } else {
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
+            let Some(n) = passed(n)? else { continue };
+            rest = rest.get(n..).unwrap_or_default();
+            offset += n as u64;
         }
     }
-    #[cfg(test)]
-    if fault::was_cut() {
-        return Err(fault::error());
-    }
-    Ok(())
+    Ok(offset)
 }
 
 /// Brings what was written to `file` onto the medium.
@@ -140,73 +138,81 @@ pub fn truncate(file: &File, len: u64) -> io::Result<()> {
     file.set_len(len)
 }
 
+/// Opens a file that is there, for reading and with `write` for writing too.
+///
+/// # Errors
+/// The system's.
+pub fn open(path: &[u8], write: bool) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(write);
+    options.open(fs::path(path))
+}
+
 /// Makes a new file of mode 0600 for reading and writing. An existing one is emptied, or with `exclusive` an error.
 ///
 /// # Errors
 /// The system's.
-pub fn create(path: &Path, exclusive: bool) -> io::Result<File> {
+pub fn create(path: &[u8], exclusive: bool) -> io::Result<File> {
     #[cfg(test)]
     fault::operation()?;
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(0o600);
-    if exclusive {
-        options.create_new(true);
-    } else {
-        options.create(true).truncate(true);
-    }
-    options.open(path)
+    options.create(true).create_new(exclusive).truncate(true);
+    options.open(fs::path(path))
 }
 
 /// Renames a file, replacing what has the new name.
 ///
 /// # Errors
 /// The system's.
-pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+pub fn rename(from: &[u8], to: &[u8]) -> io::Result<()> {
     #[cfg(test)]
     fault::operation()?;
-    std::fs::rename(from, to)
+    fs::rename(from, to)
 }
 
 /// Makes `dir` and what is missing above it, of mode 0700, unless it is there.
 ///
 /// # Errors
 /// The system's.
-pub fn directory(dir: &Path) -> io::Result<()> {
-    if dir.is_dir() {
+pub fn directory(dir: &[u8]) -> io::Result<()> {
+    if fs::is_dir(dir) {
         return Ok(());
+    }
+    let above = fs::parent(dir);
+    if above != dir {
+        directory(above)?;
     }
     #[cfg(test)]
     fault::operation()?;
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)
+    let mut builder = DirBuilder::new();
+    match builder.mode(0o700).create(fs::path(dir)) {
+        // Another process was faster, or the path ends in a slash.
+        Err(_) if fs::is_dir(dir) => Ok(()),
+        done => done,
+    }
 }
 
 /// As [`directory`], for a place below one where everybody can write; see [`is_private`].
 ///
 /// # Errors
 /// The system's; those of [`is_private`].
-pub fn private_directory(dir: &Path) -> io::Result<()> {
-    match is_private(dir) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            directory(dir)?;
-            is_private(dir)
-        }
-        done => done,
+pub fn private_directory(dir: &[u8]) -> io::Result<()> {
+    if !fs::exists(dir) {
+        directory(dir)?;
     }
+    is_private(dir)
 }
 
 /// Makes sure that `dir` is a real directory of this user in which nobody else can write.
 ///
 /// # Errors
-/// The system's; `NotADirectory` for a link, `PermissionDenied` for a directory that is somebody else's or open to
-/// others.
-pub fn is_private(dir: &Path) -> io::Result<()> {
-    let meta = std::fs::symlink_metadata(dir)?;
+/// The system's; `PermissionDenied` for anything else.
+pub fn is_private(dir: &[u8]) -> io::Result<()> {
+    let meta = fs::lstat(dir)?;
     // SAFETY: takes nothing and can't fail.
     let me = unsafe { libc::geteuid() };
-    if !meta.is_dir() {
-        return Err(io::ErrorKind::NotADirectory.into());
-    }
-    if meta.uid() != me || meta.mode() & 0o022 != 0 {
+    if meta.kind != Kind::Dir || meta.uid != me || meta.mode & 0o022 != 0 {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     Ok(())
@@ -216,7 +222,9 @@ pub fn is_private(dir: &Path) -> io::Result<()> {
 #[cfg(test)]
 pub mod fault {
     use std::cell::Cell;
+    use std::fs::File;
     use std::io;
+    use std::os::unix::fs::FileExt;
 
     /// How a write fails.
     #[derive(Clone, Copy, PartialEq, Eq)]
@@ -237,16 +245,9 @@ pub mod fault {
     thread_local! {
         static PLAN: Cell<Option<Plan>> = const { Cell::new(None) };
         static SEEN: Cell<u32> = const { Cell::new(0) };
-        static CUT: Cell<bool> = const { Cell::new(false) };
         static BYTES: Cell<u64> = const { Cell::new(0) };
         static SYNCS: Cell<u32> = const { Cell::new(0) };
         static FREE: Cell<Option<u64>> = const { Cell::new(None) };
-    }
-
-    pub(super) enum Verdict {
-        Pass,
-        Fail,
-        Cut(Vec<u8>),
     }
 
     /// From here on the operation number `at` (from 1) fails with ENOSPC, with `forever` all later ones too.
@@ -259,7 +260,6 @@ pub mod fault {
     pub fn clear() {
         PLAN.set(None);
         SEEN.set(0);
-        CUT.set(false);
         BYTES.set(0);
         SYNCS.set(0);
         FREE.set(None);
@@ -289,10 +289,6 @@ pub mod fault {
         FREE.get()
     }
 
-    pub(super) fn error() -> io::Error {
-        io::Error::from_raw_os_error(libc::ENOSPC)
-    }
-
     fn due() -> Option<How> {
         let n = SEEN.get() + 1;
         SEEN.set(n);
@@ -302,25 +298,20 @@ pub mod fault {
 
     pub(super) fn operation() -> io::Result<()> {
         SYNCS.set(SYNCS.get() + 1);
-        due().map_or(Ok(()), |_| Err(error()))
+        due().map_or(Ok(()), |_| Err(io::Error::from_raw_os_error(libc::ENOSPC)))
     }
 
-    pub(super) fn write(parts: &[&[u8]]) -> Verdict {
-        let mut text = parts.concat();
+    pub(super) fn write(file: &File, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
+        let text = parts.concat();
         BYTES.set(BYTES.get() + text.len() as u64);
         match due() {
-            None => Verdict::Pass,
-            Some(How::Whole) => Verdict::Fail,
-            Some(How::Half) => {
-                text.truncate(text.len() / 2);
-                CUT.set(true);
-                Verdict::Cut(text)
+            None => Ok(()),
+            Some(how) => {
+                let cut = if how == How::Half { text.len() / 2 } else { 0 };
+                file.write_all_at(&text[..cut], offset)?;
+                Err(io::Error::from_raw_os_error(libc::ENOSPC))
             }
         }
-    }
-
-    pub(super) fn was_cut() -> bool {
-        CUT.replace(false)
     }
 }
 
@@ -328,19 +319,27 @@ pub mod fault {
 mod tests {
     use super::*;
     use crate::session::testing::Dir;
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::Path;
+
+    fn bytes(path: &Path) -> &[u8] {
+        path.as_os_str().as_bytes()
+    }
 
     #[test]
     fn parts_are_written_in_order_at_the_offset() {
         let dir = Dir::new();
         let path = dir.path().join("f");
-        let file = create(&path, true).unwrap();
+        let file = create(bytes(&path), true).unwrap();
         write_at(&file, 0, &[b"0123456789"]).unwrap();
-        write_at(&file, 4, &[b"", b"ab", b"", b"c"]).unwrap();
+        assert_eq!(write_at(&file, 4, &[b"", b"ab", b"", b"c"]).unwrap(), 7);
         assert_eq!(std::fs::read(&path).unwrap(), b"0123abc789");
-        let many: [&[u8]; MAX_PARTS + 1] = [b"x"; MAX_PARTS + 1];
-        assert!(write_at(&file, 0, &many).is_err());
+        let mut back = b"-".to_vec();
+        read_at(&file, 3, 4, &mut back).unwrap();
+        read_at(&file, 8, 100, &mut back).unwrap();
+        assert_eq!(back, b"-3abc89");
         assert_eq!(
-            create(&path, true).unwrap_err().kind(),
+            create(bytes(&path), true).unwrap_err().kind(),
             io::ErrorKind::AlreadyExists
         );
         assert_eq!(
@@ -354,12 +353,17 @@ mod tests {
     fn a_lock_keeps_others_out_until_the_file_is_closed() {
         let dir = Dir::new();
         let path = dir.path().join("f");
-        let first = create(&path, true).unwrap();
+        let first = create(bytes(&path), true).unwrap();
         let second = File::open(&path).unwrap();
-        assert_eq!(lock(&first), Lock::Taken);
-        assert_eq!(lock(&second), Lock::Busy);
+        assert!(lock(&first));
+        assert!(!lock(&second));
         drop(first);
-        assert_eq!(lock(&second), Lock::Taken);
+        assert!(lock(&second));
+        assert!(is_at(&second, bytes(&path)));
+        std::fs::rename(&path, dir.path().join("g")).unwrap();
+        assert!(!is_at(&second, bytes(&path)));
+        std::fs::write(&path, b"").unwrap();
+        assert!(!is_at(&second, bytes(&path)));
     }
 
     #[test]
@@ -367,26 +371,26 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let dir = Dir::new();
         let deep = dir.path().join("a/b");
-        private_directory(&deep).unwrap();
+        private_directory(bytes(&deep)).unwrap();
         assert_eq!(std::fs::metadata(&deep).unwrap().mode() & 0o777, 0o700);
-        private_directory(&deep).unwrap();
+        private_directory(bytes(&deep)).unwrap();
         std::fs::set_permissions(&deep, std::fs::Permissions::from_mode(0o777)).unwrap();
         assert_eq!(
-            private_directory(&deep).unwrap_err().kind(),
+            private_directory(bytes(&deep)).unwrap_err().kind(),
             io::ErrorKind::PermissionDenied
         );
         let link = dir.path().join("l");
         std::os::unix::fs::symlink(dir.path(), &link).unwrap();
-        assert!(private_directory(&link).is_err());
+        assert!(private_directory(bytes(&link)).is_err());
         std::fs::write(dir.path().join("f"), b"").unwrap();
-        assert!(private_directory(&dir.path().join("f/g")).is_err());
+        assert!(private_directory(bytes(&dir.path().join("f/g"))).is_err());
     }
 
     #[test]
     fn faults_hit_the_operation_they_are_planned_for() {
         let dir = Dir::new();
         let path = dir.path().join("f");
-        let file = create(&path, true).unwrap();
+        let file = create(bytes(&path), true).unwrap();
         fault::plan(2, false, fault::How::Half);
         write_at(&file, 0, &[b"abcd"]).unwrap();
         assert!(write_at(&file, 4, &[b"ef", b"gh"]).is_err());

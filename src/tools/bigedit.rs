@@ -11,151 +11,119 @@ use std::io;
 /// Bytes read at once.
 const CHUNK: usize = 64 * 1024;
 
-/// A part of the file in memory.
-struct Window<'a> {
-    file: &'a mut File,
-    buf: Vec<u8>,
-    ended: bool,
+/// Takes the bytes of the new content.
+pub type Sink<'a> = dyn FnMut(&[u8]) -> io::Result<()> + 'a;
+
+/// The search for one edit's text.
+struct Search<'a> {
+    finder: memmem::Finder<'a>,
+    from: usize,
+    /// The first place from `from` on, beyond the end when there is none; `None` when not looked for yet.
+    next: Option<usize>,
 }
 
-impl<'a> Window<'a> {
-    fn new(file: &'a mut File) -> Self {
-        Window {
-            file,
-            buf: Vec::new(),
-            ended: false,
-        }
+/// Reads the file once and puts into `found` where each edit's text stands; of an edit that wants one place, overlapping
+/// ones count, too. With a sink, writes the new content to it. Returns whether places overlap.
+///
+/// # Errors
+/// The system's and those of the sink; `Interrupted` after Ctrl-C.
+pub fn pass(
+    file: &mut File,
+    edits: &[Edit],
+    found: &mut Vec<Found>,
+    mut out: Option<&mut Sink>,
+) -> io::Result<bool> {
+    let longest = edits.iter().map(|e| e.old.len()).max().unwrap_or(1);
+    let mut searches = Vec::new();
+    for edit in edits {
+        searches.push(Search {
+            finder: memmem::Finder::new(&edit.old),
+            from: 0,
+            next: None,
+        });
+        found.push(Found::default());
     }
-
-    /// Drops the first `done` bytes and reads more.
-    fn advance(&mut self, done: usize) -> io::Result<()> {
+    let mut buf = Vec::new();
+    let mut new = Vec::new();
+    // Done up to here; the line number of here.
+    let (mut copied, mut counted, mut line) = (0, 0, 1);
+    let (mut crlf, mut overlap) = (false, false);
+    loop {
         if signal::cancelled() {
             return Err(io::ErrorKind::Interrupted.into());
         }
-        self.buf.drain(..done.min(self.buf.len()));
-        let len = self.buf.len();
-        self.buf.resize(len + CHUNK, 0);
-        let room = self.buf.get_mut(len..).unwrap_or_default();
-        let n = self.file.read(room)?;
-        self.buf.truncate(len + n);
-        self.ended = n < CHUNK;
-        Ok(())
-    }
-}
-
-/// Where each edit's text stands. Overlapping places count for an edit that wants one.
-///
-/// # Errors
-/// The system's; `Interrupted` after Ctrl-C.
-pub fn find(file: &mut File, edits: &[Edit]) -> io::Result<Vec<Found>> {
-    let mut searches: Vec<(memmem::Finder, usize, Found)> = edits
-        .iter()
-        .map(|e| (memmem::Finder::new(&e.old), 0, Found::default()))
-        .collect();
-    let mut window = Window::new(file);
-    let mut line = 1;
-    window.advance(0)?;
-    loop {
-        let buf = window.buf.as_slice();
-        for (edit, (finder, from, found)) in edits.iter().zip(&mut searches) {
-            while let Some(i) = buf.get(*from..).and_then(|rest| finder.find(rest)) {
-                let start = *from + i;
-                found.count += 1;
-                if found.lines.len() < LINES_NAMED {
-                    let before = buf.get(..start).unwrap_or_default();
-                    found
-                        .lines
-                        .push(line + memchr_iter(b'\n', before).count() as u64);
-                }
-                *from = start + if edit.all { edit.old.len() } else { 1 };
-            }
-            // What is left may be the start of a match.
-            *from = (*from).max((buf.len() + 1).saturating_sub(edit.old.len()));
-        }
-        if window.ended {
-            return Ok(searches.into_iter().map(|s| s.2).collect());
-        }
-        let done = searches
-            .iter()
-            .map(|s| s.1)
-            .min()
-            .unwrap_or(0)
-            .min(buf.len());
-        line += memchr_iter(b'\n', buf.get(..done).unwrap_or_default()).count() as u64;
-        for search in &mut searches {
-            search.1 -= done;
-        }
-        window.advance(done)?;
-    }
-}
-
-/// Copies the file to `out` with the edits made; returns how many places of each were replaced. Of places that overlap
-/// only the first is.
-///
-/// # Errors
-/// The system's and those of `out`; `Interrupted` after Ctrl-C.
-pub fn rewrite(
-    file: &mut File,
-    edits: &[Edit],
-    out: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-) -> io::Result<Vec<u64>> {
-    let finders: Vec<memmem::Finder> = edits.iter().map(|e| memmem::Finder::new(&e.old)).collect();
-    let longest = edits.iter().map(|e| e.old.len()).max().unwrap_or(1);
-    let mut counts = vec![0; edits.len()];
-    let mut window = Window::new(file);
-    let mut crlf = false;
-    let mut from = 0;
-    window.advance(0)?;
-    loop {
-        let buf = window.buf.as_slice();
-        // Every match that starts before this is in the window as a whole, whichever edit's.
-        let safe = match window.ended {
+        let len = buf.len();
+        buf.resize(len + CHUNK, 0);
+        let n = file.read(buf.get_mut(len..).unwrap_or_default())?;
+        buf.truncate(len + n);
+        let ended = n < CHUNK;
+        // Every match that starts before this is in the buffer as a whole, whichever edit's.
+        let safe = match ended {
             true => buf.len(),
-            false => (buf.len() + 1).saturating_sub(longest).max(from),
+            false => (buf.len() + 1).saturating_sub(longest),
         };
-        let mut next: Vec<Option<usize>> = vec![Some(from); edits.len()];
         loop {
-            for (finder, next) in finders.iter().zip(&mut next) {
-                // A place passed over is looked for again, one not there isn't.
-                if let Some(at) = *next
-                    && (at <= from)
-                {
-                    let rest = buf.get(from..).unwrap_or_default();
-                    *next = finder.find(rest).map(|i| from + i);
+            let mut first = (safe, 0);
+            for (i, search) in searches.iter_mut().enumerate() {
+                let at = *search.next.get_or_insert_with(|| {
+                    let rest = buf.get(search.from..).unwrap_or_default();
+                    let at = search.finder.find(rest);
+                    at.map_or(usize::MAX, |at| search.from + at)
+                });
+                if at < first.0 {
+                    first = (at, i);
                 }
             }
-            let places = next.iter().enumerate();
-            let first = places.filter_map(|(i, at)| Some(((*at)?, i))).min();
-            let Some((at, edit, i)) = first
-                .filter(|f| f.0 < safe)
-                .and_then(|(at, i)| Some((at, edits.get(i)?, i)))
-            else {
+            let (at, i) = first;
+            let (Some(edit), Some(search), Some(found), true) = (
+                edits.get(i),
+                searches.get_mut(i),
+                found.get_mut(i),
+                at < safe,
+            ) else {
                 break;
             };
-            out(buf.get(from..at).unwrap_or_default())?;
-            let here = match memchr::memchr(b'\n', buf) {
-                Some(_) => crlf_at(buf, at),
-                None => crlf,
-            };
-            out(&fit_newlines(&edit.new, Level::Exact, &edit.old, here))?;
-            if let Some(count) = counts.get_mut(i) {
-                *count += 1;
+            found.count += 1;
+            if found.lines.len() < LINES_NAMED {
+                line += memchr_iter(b'\n', buf.get(counted..at).unwrap_or_default()).count() as u64;
+                counted = at;
+                found.lines.push(line);
             }
-            from = at + edit.old.len();
+            let many = edit.all || found.count > 1;
+            search.from = at + if many { edit.old.len() } else { 1 };
+            search.next = None;
+            overlap |= at < copied;
+            if let Some(out) = &mut out {
+                new.extend_from_slice(buf.get(copied..at).unwrap_or_default());
+                let crlf = crlf_at(&buf, at, crlf);
+                fit_newlines(&edit.new, Level::Exact, &edit.old, crlf, &mut new);
+                if new.len() > CHUNK {
+                    out(&new)?;
+                    new.clear();
+                }
+            }
+            copied = at + edit.old.len();
         }
-        let rest = buf.get(from..safe.max(from)).unwrap_or_default();
-        out(rest)?;
-        from = safe.max(from);
-        if window.ended {
-            return Ok(counts);
+        if let Some(out) = &mut out {
+            new.extend_from_slice(buf.get(copied..safe).unwrap_or_default());
+            out(&new)?;
+            new.clear();
         }
-        if memchr::memchr(b'\n', buf).is_some() {
-            crlf = crlf_at(buf, buf.len());
+        copied = copied.max(safe);
+        if ended {
+            return Ok(overlap);
         }
+        crlf = crlf_at(&buf, buf.len(), crlf);
         // One byte stays, so that a CR before the next LF is seen.
-        let done = from.saturating_sub(1);
-        from -= done;
-        window.advance(done)?;
+        let done = safe.saturating_sub(1);
+        line += memchr_iter(b'\n', buf.get(counted..done).unwrap_or_default()).count() as u64;
+        counted = counted.saturating_sub(done);
+        copied -= done;
+        for search in &mut searches {
+            search.from = search.from.max(safe) - done;
+            search.next = None;
+        }
+        buf.drain(..done);
     }
 }
 
@@ -174,19 +142,22 @@ mod tests {
     }
 
     /// Per edit the places found with their lines; per edit those replaced; the new content.
-    type Done = (Vec<(u64, Vec<u64>)>, Vec<u64>, Vec<u8>);
+    type Done = (Vec<(usize, Vec<u64>)>, Vec<usize>, Vec<u8>);
 
     fn run(content: &[u8], edits: &[Edit]) -> Done {
         let scene = Scene::new();
         let path = scene.put("f", content);
         let open = || File::open(path.as_os_str().as_bytes()).unwrap();
-        let found = find(&mut open(), edits).unwrap();
+        let mut found = Vec::new();
+        pass(&mut open(), edits, &mut found, None).unwrap();
         let mut out = Vec::new();
-        let counts = rewrite(&mut open(), edits, &mut |bytes| {
+        let mut again = Vec::new();
+        let mut sink = |bytes: &[u8]| {
             out.extend_from_slice(bytes);
             Ok(())
-        })
-        .unwrap();
+        };
+        pass(&mut open(), edits, &mut again, Some(&mut sink)).unwrap();
+        let counts = again.into_iter().map(|f| f.count).collect();
         let found = found.into_iter().map(|f| (f.count, f.lines)).collect();
         (found, counts, out)
     }
@@ -238,7 +209,7 @@ mod tests {
             let text = String::from_utf8(content.clone()).unwrap();
             let old_text = String::from_utf8(old.clone()).unwrap();
             let (found, counts, out) = run(&content, &[edit(&old, b"<>", true)]);
-            let count = text.matches(&old_text).count() as u64;
+            let count = text.matches(&old_text).count();
             assert_eq!((found[0].0, counts[0]), (count, count));
             let first = text.match_indices(&old_text).take(LINES_NAMED);
             let lines: Vec<u64> = first
@@ -251,8 +222,8 @@ mod tests {
 
     #[test]
     fn overlapping_places_are_counted_when_one_is_wanted() {
-        let (found, counts, _) = run(b"aaa", &[edit(b"aa", b"b", false)]);
-        assert_eq!((found[0].0, counts[0]), (2, 1));
+        let (found, _, _) = run(b"aaa", &[edit(b"aa", b"b", false)]);
+        assert_eq!(found[0].0, 2);
         let (found, counts, out) = run(b"aaaa", &[edit(b"aa", b"b", true)]);
         assert_eq!((found[0].0, counts[0]), (2, 2));
         assert_eq!(out, b"bb");

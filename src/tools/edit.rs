@@ -1,15 +1,13 @@
 //! edit: exact text replaced by other text; only the matched bytes change.
 
-use super::editcall::{Edit, Found, LINES_NAMED, Outcome, edits_of, push_label, push_lines};
-use super::nearlines::{Nearest, report_difference};
-use super::seen::{HASH_MAX, Hash};
-use super::target::{STALE, Target, replace_error};
-use super::textmatch::{self, Level as Match, Miss};
-use super::{Class, Ctx, Level, Output, Tool, bigedit};
+use super::bigedit::pass;
+use super::editcall::{Edit, Found, LINES_NAMED, edits_of, push_label, push_lines};
+use super::nearlines::Nearest;
+use super::target::{Target, push_count};
+use super::textmatch::{self, Level as Match};
+use super::{Class, Ctx, Level, Output, Tool};
 use crate::json::Value;
-use crate::sys::fs::{self, File, Meta};
-use crate::sys::replace::replace;
-use crate::text::push_dec;
+use crate::sys::fs::{self, File};
 use std::io;
 
 /// The tool.
@@ -27,6 +25,7 @@ pub static TOOL: Tool = Tool {
 
 /// Files up to this size are matched in memory, at all levels; larger ones only exactly, as a stream.
 const SMALL: u64 = 1 << 20;
+
 fn run(ctx: &mut Ctx, args: &Value) -> Output {
     edit(ctx, args).unwrap_or_else(|refused| refused)
 }
@@ -34,197 +33,133 @@ fn run(ctx: &mut Ctx, args: &Value) -> Output {
 fn edit(ctx: &mut Ctx, args: &Value) -> Result<Output, Output> {
     let target = Target::new(args, "filePath", ctx.cwd)?;
     let edits = edits_of(args)?;
-    let meta = match fs::stat(&target.path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            let mut out = target.os_error(&e);
-            out.text.extend_from_slice(b" (write makes new files)");
-            return Err(out);
-        }
-        _ => target.stat(false)?,
-    };
-    let real = fs::resolve(&target.path).map_err(|e| target.os_error(&e))?;
-    let failed = |e: io::Error| target.os_error(&e);
-    let stale = ctx.seen.is_stale(&real, &meta, &mut || {
-        File::open(&real).and_then(|mut f| Hash::of_file(&mut f))
-    });
-    if stale.map_err(failed)? {
-        return Err(target.error(STALE));
-    }
+    let meta = target.stat(false)?;
+    let real = target.real()?;
+    target.check_fresh(ctx.seen, &real, &meta)?;
     let job = Job {
         target: &target,
         edits: &edits,
+        real: &real,
     };
-    let mut result = Outcome::default();
-    let mut hash = Hash::new();
-    let mut size = 0;
-    let written = if meta.size > SMALL {
-        let mut file = File::open(&real).map_err(failed)?;
-        let found = bigedit::find(&mut file, &edits).map_err(failed)?;
-        for (i, found) in found.iter().enumerate() {
-            job.check(i, found, &real)?;
-            result.add(found, Match::Exact);
-        }
-        let mut overlap = false;
-        let written = replace(&real, Some(&meta), ctx.scratch, &mut |old, out| {
-            hash = Hash::new();
-            size = 0;
-            let Some(old) = old else { return Ok(()) };
-            let done = bigedit::rewrite(old, &edits, &mut |bytes| {
-                size += bytes.len() as u64;
-                if size <= HASH_MAX {
-                    hash.add(bytes);
-                }
-                out.write(bytes)
-            })?;
-            overlap = done != found.iter().map(|f| f.count).collect::<Vec<_>>();
-            match overlap {
-                true => Err(io::ErrorKind::InvalidData.into()),
-                false => Ok(()),
+    let mut out = b"edited ".to_vec();
+    out.extend_from_slice(&target.shown);
+    out.extend_from_slice(b": ");
+    if meta.size > SMALL {
+        let mut found = Vec::new();
+        let overlap = File::open(&real)
+            .and_then(|mut file| pass(&mut file, &edits, &mut found, None))
+            .map_err(|e| target.failed(e))?;
+        let mut total = Found::default();
+        for (i, (edit, mut found)) in edits.iter().zip(found).enumerate() {
+            if found.count == 0 || found.count > 1 && !edit.all {
+                return Err(job.refuse(i, &mut found, Match::Exact, true));
             }
-        });
-        if overlap && !matches!(&written, Err(f) if f.kept.is_some()) {
+            total.count += found.count;
+            total.lines.extend_from_slice(&found.lines);
+        }
+        if overlap {
             return Err(target.error("the edits overlap; nothing was changed. Merge them into one"));
         }
-        written
+        push_report(&mut out, &mut total, 0);
+        target.save(ctx, &real, Some(&meta), &mut |old, sink| match old {
+            Some(old) => pass(old, &edits, &mut Vec::new(), Some(sink)).map(|_| ()),
+            None => Ok(()),
+        })?;
     } else {
-        let old = load(&real).map_err(failed)?;
-        let new = job.apply(&old, &mut result)?;
-        if new == old {
-            return Err(target.error("the edit changes nothing: the text is so already"));
-        }
-        drop(old);
-        hash.add(&new);
-        size = new.len() as u64;
-        replace(&real, Some(&meta), ctx.scratch, &mut |_, out| {
-            out.write(&new)
-        })
-    };
-    let meta: Meta = written.map_err(|f| replace_error(&target, &f, true))?;
-    let hash = (size <= HASH_MAX).then(|| hash.finish());
-    ctx.seen.note(&real, &meta, size, hash);
-    Ok(result.report(&target))
+        let new = job.apply(&mut out)?;
+        target.save(ctx, &real, Some(&meta), &mut |_, sink| sink(&new))?;
+    }
+    Ok(Output::ok(out))
 }
 
-fn load(path: &[u8]) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
-    // One byte more shows the end of the file without growing.
-    let size = file.meta()?.size.min(SMALL) as usize;
-    let mut out = vec![0; (size + 1).max(4096)];
-    let mut len = 0;
-    loop {
-        len += file.read(out.get_mut(len..).unwrap_or_default())?;
-        if len < out.len() {
-            out.truncate(len);
-            return Ok(out);
+/// `N replacements at lines …`, and how they matched: bit n of `levels` stands for a note.
+fn push_report(out: &mut Vec<u8>, total: &mut Found, levels: u8) {
+    push_count(out, total.count as u64, "replacement");
+    push_lines(out, total);
+    for (i, note) in textmatch::NOTES.iter().enumerate().skip(1) {
+        if levels >> i & 1 != 0 {
+            out.extend_from_slice(b"; ");
+            out.extend_from_slice(note.as_bytes());
         }
-        if len as u64 > 2 * SMALL {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        out.resize(2 * len, 0);
     }
 }
 
 struct Job<'a> {
     target: &'a Target,
     edits: &'a [Edit],
+    real: &'a [u8],
 }
 
 impl Job<'_> {
-    /// An error about edit `i`, after which nothing is changed.
-    fn refuse(&self, i: usize, text: &[u8]) -> Output {
-        let mut out = Vec::new();
-        push_label(&mut out, i, self.edits.len());
-        out.extend_from_slice(text);
-        self.target.error(out)
-    }
-
-    /// All edits one after the other, each on what the one before made.
-    fn apply(&self, file: &[u8], result: &mut Outcome) -> Result<Vec<u8>, Output> {
-        let mut changed: Option<Vec<u8>> = None;
+    /// All edits of a small file one after the other, each on what the one before made. Returns the new content and
+    /// reports on it.
+    fn apply(&self, report: &mut Vec<u8>) -> Result<Vec<u8>, Output> {
+        let most = 2 * SMALL as usize;
+        let read = fs::read_small(self.real, most).and_then(|text| match text.len() < most {
+            true => Ok(text),
+            // It grows while we look.
+            false => Err(io::ErrorKind::FileTooLarge.into()),
+        });
+        let mut text = read.map_err(|e| self.target.failed(e))?;
+        let mut total = Found::default();
+        let (mut levels, mut changed) = (0, false);
         for (i, edit) in self.edits.iter().enumerate() {
-            let text = changed.as_deref().unwrap_or(file);
-            let matches = match textmatch::find(text, &edit.old, edit.all) {
-                Ok(matches) => matches,
-                Err(Miss::Several(level, count, lines)) => {
-                    let found = Found {
-                        count: count as u64,
-                        lines,
-                    };
-                    return Err(self.several(i, &found, level));
-                }
-                Err(Miss::Nowhere) => {
-                    let mut nearest = Nearest::new(&edit.old);
-                    nearest.text(text);
-                    let mut out = b"oldString was not found".to_vec();
-                    if text.starts_with(b"\xFF\xFE") || text.starts_with(b"\xFE\xFF") {
-                        out.extend_from_slice(b": the file is UTF-16, which edit can't change");
-                        return Err(self.refuse(i, &out));
-                    }
-                    nearest.report(&mut out);
-                    report_difference(text, &edit.old, &mut out);
-                    return Err(self.refuse(i, &out));
-                }
-            };
+            let matches = textmatch::find(&text, &edit.old, edit.all);
             let mut found = Found {
-                count: matches.spans.len() as u64,
+                count: matches.spans.len(),
                 lines: Vec::new(),
             };
-            let mut out = Vec::with_capacity(text.len() + edit.new.len() + 64);
+            for span in matches.spans.iter().take(LINES_NAMED) {
+                found.lines.push(textmatch::line_of(&text, span.0));
+            }
+            if found.count == 0 || matches.ambiguous(edit.all) {
+                return Err(self.refuse(i, &mut found, matches.level, false));
+            }
+            total.count += found.count;
+            total.lines.append(&mut found.lines);
+            levels |= 1 << matches.level as u8;
+            let mut new = Vec::with_capacity(text.len() + edit.new.len() + 64);
             let mut from = 0;
-            for (nth, &(start, end)) in matches.spans.iter().enumerate() {
-                out.extend_from_slice(text.get(from..start).unwrap_or_default());
-                if nth < LINES_NAMED {
-                    found.lines.push(textmatch::line_of(text, start));
-                }
-                let new = matches.fit(text, start, &edit.old, &edit.new);
-                out.extend_from_slice(&new);
-                if matches.level == Match::Indent {
-                    result.show(textmatch::line_of(text, start), &new);
-                }
+            for &(start, end) in &matches.spans {
+                new.extend_from_slice(text.get(from..start).unwrap_or_default());
+                matches.fit(&text, start, &edit.old, &edit.new, &mut new);
                 from = end;
             }
-            out.extend_from_slice(text.get(from..).unwrap_or_default());
-            result.add(&found, matches.level);
-            changed = Some(out);
+            new.extend_from_slice(text.get(from..).unwrap_or_default());
+            changed |= new != text;
+            text = new;
         }
-        Ok(changed.unwrap_or_default())
+        if !changed {
+            let text = b"the edit changes nothing: the text is so already";
+            return Err(self.target.error(text));
+        }
+        push_report(report, &mut total, levels);
+        Ok(text)
     }
 
-    fn several(&self, i: usize, found: &Found, level: Match) -> Output {
-        let mut out = b"oldString matches ".to_vec();
-        push_dec(&mut out, found.count);
-        out.extend_from_slice(b" places, at ");
-        push_lines(&mut out, found);
-        if level != Match::Exact {
-            out.extend_from_slice(b" (");
-            out.extend_from_slice(level.note().as_bytes());
-            out.push(b')');
-        }
-        out.extend_from_slice(b"; add lines around it to name one");
-        if level <= Match::Newlines {
-            out.extend_from_slice(b", or set replaceAll");
-        }
-        self.refuse(i, &out)
-    }
-
-    /// Whether a large file has the places edit `i` needs.
-    fn check(&self, i: usize, found: &Found, real: &[u8]) -> Result<(), Output> {
-        let Some(edit) = self.edits.get(i) else {
-            return Ok(());
-        };
-        if found.count > 1 && !edit.all {
-            return Err(self.several(i, found, Match::Exact));
-        }
+    /// Why edit `i`, whose text was found in no place or in too many, isn't made.
+    fn refuse(&self, i: usize, found: &mut Found, level: Match, large: bool) -> Output {
+        let mut out = Vec::new();
+        push_label(&mut out, i, self.edits.len());
         if found.count > 0 {
-            return Ok(());
+            out.extend_from_slice(b"oldString matches ");
+            push_count(&mut out, found.count as u64, "place");
+            out.push(b',');
+            push_lines(&mut out, found);
+            out.extend_from_slice(b"; add lines around it to name one");
+            if level <= Match::Newlines {
+                out.extend_from_slice(b", or set replaceAll");
+            }
+        } else if let Some(edit) = self.edits.get(i) {
+            out.extend_from_slice(b"oldString was not found");
+            if large {
+                out.extend_from_slice(
+                    b" (files over 1 MiB are matched exactly, all edits against the file as it is)",
+                );
+            }
+            Nearest::report(self.real, &edit.old, &mut out);
         }
-        let mut nearest = Nearest::new(&edit.old);
-        if let Ok(mut file) = File::open(real) {
-            let _ = nearest.file(&mut file);
-        }
-        let mut out = b"oldString was not found (files over 1 MiB are matched exactly, all edits against the file as it is)".to_vec();
-        nearest.report(&mut out);
-        Err(self.refuse(i, &out))
+        self.target.error(&out)
     }
 }
 
@@ -305,7 +240,7 @@ mod tests {
                 "    a\n        c\n",
                 false,
                 "if\n\ta\n\t\tc\nfi\n",
-                "edited f: 1 replacement at line 2; matched with other indentation, newString indented likewise\n2: \ta\n3: \t\tc",
+                "edited f: 1 replacement at line 2; matched with other indentation, newString indented likewise",
             ),
         ] {
             let mut scene = Scene::new();
@@ -368,9 +303,7 @@ mod tests {
             (
                 "config wan\n\toption ip '3'\n",
                 "x",
-                "f: oldString was not found. Nearest lines:\n3: config wan\n1: config lan\n\
-                 From line 3 on it matches until oldString has: option ip '3'\n\
-                 where the file has:\n4: \toption ip '2'",
+                "f: oldString was not found. Nearest lines:\n3: config wan\n1: config lan",
             ),
             (
                 "%%%",
@@ -386,7 +319,7 @@ mod tests {
             assert_eq!(scene.error(&TOOL, &args("f", old, new, false)), want);
         }
         let got = scene.error(&TOOL, &args("g", "a", "b", false));
-        assert_eq!(got, "g: No such file or directory (write makes new files)");
+        assert_eq!(got, "g: No such file or directory");
         let got = scene.error(&TOOL, r#"{"filePath":"f","oldString":"a"}"#);
         assert_eq!(got, "newString is missing (it may be empty)");
         let got = scene.error(&TOOL, r#"{"filePath":"f"}"#);
@@ -395,12 +328,6 @@ mod tests {
         assert_eq!(got, ".: is a directory");
         let got = scene.error(&TOOL, &args("/dev/null", "a", "b", false));
         assert_eq!(got, "/dev/null: is a device, not a file");
-        scene.put("wide", b"\xFF\xFEa\0b\0");
-        let got = scene.error(&TOOL, &args("wide", "ab", "b", false));
-        assert_eq!(
-            got,
-            "wide: oldString was not found: the file is UTF-16, which edit can't change"
-        );
         scene.put("crlf", "a\r\nb\r\n");
         let got = scene.error(&TOOL, &args("crlf", "a\nb", "a\r\nb", false));
         assert_eq!(

@@ -8,7 +8,7 @@ use crate::sys::{signal, time};
 use crate::text::push_utf8_lossy;
 
 /// Results shown.
-pub const SHOWN: u64 = 100;
+pub const SHOWN: usize = 100;
 /// How long further ones are counted, in ms.
 const COUNT_TIME: u64 = 2000;
 /// Room for the notes at the end.
@@ -19,9 +19,9 @@ pub struct Found {
     /// Their text.
     pub out: Vec<u8>,
     /// How many are in it.
-    pub shown: u64,
+    pub shown: usize,
     /// How many there are.
-    pub total: u64,
+    pub total: usize,
     /// No more will be shown.
     pub full: bool,
     limit: usize,
@@ -43,21 +43,20 @@ impl Found {
         }
     }
 
-    /// Ends the line that `out` got after its first `before` bytes, or takes it back when there is no room for it.
-    pub fn end_line(&mut self, before: usize) -> bool {
+    /// Ends the line that `out` got after its first `before` bytes, or takes it back when there is no room for it. A
+    /// `result` is counted. False when it was taken back.
+    pub fn end_line(&mut self, before: usize, result: bool) -> bool {
         self.out.push(b'\n');
-        let fits = self.out.len() <= self.limit;
-        if !fits {
+        if self.out.len() > self.limit {
             self.out.truncate(before);
             self.full = true;
+            return false;
         }
-        fits
-    }
-
-    /// Counts a result as shown.
-    pub fn show(&mut self) {
-        self.shown += 1;
-        self.full |= self.shown >= SHOWN;
+        if result {
+            self.shown += 1;
+            self.full |= self.shown >= SHOWN;
+        }
+        true
     }
 
     /// Whether to leave off: cancelled, or counted on for long enough.
@@ -71,29 +70,34 @@ impl Found {
     }
 
     /// The result for the model: `more` names further results, `skipped` is how many of what were left out.
-    pub fn finish(self, more: &str, skipped: &[(u64, &str)]) -> Output {
+    pub fn finish(self, more: &str, skipped: &[(usize, &str)]) -> Output {
         let mut notes = Notes { out: self.out };
         if self.total == 0 {
             notes.out.extend_from_slice(b"(no matches)");
         }
-        let rest = self.total - self.shown;
+        let rest = self.total.saturating_sub(self.shown);
         if rest > 0 || self.stopped {
             let n = notes.start(if self.stopped {
                 "stopped; at least "
             } else {
                 ""
             });
-            push_count(n, rest, more);
+            push_count(n, rest as u64, more);
             n.push(b']');
         }
         for &(count, what) in skipped {
             if count > 0 {
-                push_count(notes.start("skipped "), count, what);
+                push_count(notes.start("skipped "), count as u64, what);
                 notes.out.push(b']');
             }
         }
         Output::ok(notes.out)
     }
+}
+
+/// An error about the parameter `what`.
+pub fn wrong(what: &str, error: &str) -> Output {
+    Output::error([what, ": ", error].concat())
 }
 
 /// Where to search: the argument `path`, else the working directory.

@@ -1,10 +1,10 @@
 //! The grep tool: lines by regular expression, as `file:line:text`. Whole buffers are searched, lines are looked at only
 //! where the engine sees a chance of a match.
 
-use super::found::{Found, push_path, root};
+use super::found::{Found, push_path, root, wrong};
 use super::globset::Glob;
 use super::regex::Regex;
-use super::target::{flag, number};
+use super::target::{flag, number, text};
 use super::walk::Walk;
 use super::{Class, Ctx, Level, Output, Tool};
 use crate::json::Value;
@@ -41,40 +41,28 @@ fn run(ctx: &mut Ctx, args: &Value) -> Output {
 }
 
 fn grep(ctx: &mut Ctx, args: &Value) -> Result<Output, Output> {
-    let pattern = args.get_string("pattern").unwrap_or_default();
-    let wrong = |what: &str, e: String| Output::error([what, ": ", &e].concat());
-    let mut re = Regex::new(&pattern, flag(args, "ignoreCase")).map_err(|e| wrong("pattern", e))?;
-    re.by_lines();
-    let include = args.get_string("include").filter(|i| !i.is_empty());
-    let whole = include.as_ref().is_some_and(|i| i.contains('/'));
-    let mut include = match include {
-        Some(glob) => Some(Glob::new(&glob).map_err(|e| wrong("include", e))?),
-        None => None,
-    };
-    let mut search = Search {
-        re,
-        context: number(args, "context")?.unwrap_or(0).min(1000) as usize,
-        found: Found::new(ctx.output_limit),
-        binary: 0,
-        name: Vec::new(),
-        buf: vec![0; BUF],
-        line: 1,
-        counted: 0,
-        printed: 0,
-        open: false,
-        after: 0,
-    };
+    let context = number(args, "context")?.unwrap_or(0).min(1000) as usize;
     let target = root(args, ctx.cwd)?;
+    let dir = target.stat(true)?.kind == Kind::Dir;
+    let mut glob = text(args, "include").unwrap_or_default();
+    if glob.is_empty() {
+        glob.push(b'*');
+    }
+    let whole = memchr(b'/', &glob).is_some();
+    let mut include = Glob::new("include", &glob)?;
+    let pattern = args.get_string("pattern").unwrap_or_default();
+    let re = Regex::new(&pattern, flag(args, "ignoreCase")).map_err(|e| wrong("pattern", &e))?;
+    let mut search = Search::new(re, context, ctx.output_limit);
     let mut unreadable = 0;
-    if target.stat(true)?.kind == Kind::Dir {
+    if dir {
         let mut walk = Walk::new(&target.path);
-        while let Some(kind) = walk.next() {
+        while let Some(kind) = walk.advance() {
             let path = walk.relative();
             let name = match memrchr(b'/', path) {
                 Some(i) if !whole => path.get(i + 1..).unwrap_or_default(),
                 _ => path,
             };
-            if kind != Kind::File || include.as_mut().is_some_and(|glob| !glob.matches(name)) {
+            if kind != Kind::File || !include.matches(name) {
                 continue;
             }
             if search.path(&walk.path, ctx.cwd).is_err() {
@@ -101,12 +89,12 @@ struct Search {
     re: Regex,
     context: usize,
     found: Found,
-    binary: u64,
+    binary: usize,
     /// The file's path as shown.
     name: Vec<u8>,
     buf: Vec<u8>,
     /// The number of the line that `buf[counted..]` is in.
-    line: u64,
+    line: usize,
     counted: usize,
     /// Where what was shown last ends, and whether that was of this file and is still in the buffer.
     printed: usize,
@@ -131,6 +119,24 @@ fn line_end(buf: &[u8], from: usize, to: usize) -> usize {
 }
 
 impl Search {
+    fn new(mut re: Regex, context: usize, limit: usize) -> Self {
+        re.by_lines();
+        Search {
+            re,
+            context,
+            found: Found::new(limit),
+            binary: 0,
+            name: Vec::new(),
+            buf: vec![0; BUF],
+            line: 1,
+            counted: 0,
+            printed: 0,
+            open: false,
+            after: 0,
+        }
+    }
+
+    /// Searches a file.
     fn path(&mut self, path: &[u8], cwd: &[u8]) -> io::Result<()> {
         self.name.clear();
         push_path(&mut self.name, path, cwd);
@@ -248,7 +254,6 @@ impl Search {
             start = end + 1;
         }
         if self.push(from, to, b':') {
-            self.found.show();
             self.after = self.context;
         }
     }
@@ -258,7 +263,9 @@ impl Search {
         while self.after > 0 && self.printed < to {
             self.after -= 1;
             let end = line_end(&self.buf, self.printed, to);
-            self.push(self.printed, end, b'-');
+            if !self.push(self.printed, end, b'-') {
+                self.after = 0;
+            }
         }
     }
 
@@ -266,44 +273,50 @@ impl Search {
     fn push(&mut self, from: usize, to: usize, mark: u8) -> bool {
         self.count_to(from);
         (self.printed, self.open) = (to + 1, true);
-        let line = part(&self.buf, from, to);
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let mut start = 0;
-        if let Some(over) = line.len().checked_sub(WIDTH)
-            && mark == b':'
-        {
-            let at = self.re.find_at(line, 0).map_or(0, |(at, _)| at);
-            start = at.saturating_sub(WIDTH / 4).min(over);
-        }
-        let rest = line.get(start..).unwrap_or_default();
-        // No character is cut.
-        let broken = rest.iter().take(3).take_while(|&&b| b & 0xC0 == 0x80);
-        let broken = if start > 0 { broken.count() } else { 0 };
-        let mut end = WIDTH.min(rest.len());
-        if end < rest.len() {
-            end = complete_utf8_len(part(rest, 0, end));
+        let mut line = part(&self.buf, from, to);
+        line = line.strip_suffix(b"\r").unwrap_or(line);
+        let (mut head, mut tail) = ("", "");
+        if let Some(over) = line.len().checked_sub(WIDTH + 1) {
+            let mut start = 0;
+            if mark == b':'
+                && let Some((at, _)) = self.re.find_at(line, 0)
+            {
+                start = at.saturating_sub(WIDTH / 4).min(over + 1);
+            }
+            if start > 0 {
+                head = "…";
+            }
+            if start <= over {
+                tail = "…";
+            }
+            line = part(line, start, start + WIDTH);
+            // No character is cut.
+            while start > 0
+                && let [0x80..=0xBF, rest @ ..] = line
+            {
+                line = rest;
+            }
+            line = part(line, 0, complete_utf8_len(line));
         }
         let out = &mut self.found.out;
         let before = out.len();
         out.extend_from_slice(&self.name);
         out.push(mark);
-        push_dec(out, self.line);
+        push_dec(out, self.line as u64);
         out.push(mark);
-        for (cut, text) in [
-            (start > 0, part(rest, broken, end)),
-            (end < rest.len(), b""),
-        ] {
-            if cut {
-                out.extend_from_slice("…".as_bytes());
-            }
-            push_utf8_lossy(out, text);
-        }
-        self.found.end_line(before)
+        out.extend_from_slice(head.as_bytes());
+        push_utf8_lossy(out, line);
+        out.extend_from_slice(tail.as_bytes());
+        self.found.end_line(before, mark == b':')
     }
 
     /// Counts lines up to `to`.
     fn count_to(&mut self, to: usize) {
-        self.line += memchr_iter(b'\n', part(&self.buf, self.counted, to)).count() as u64;
+        self.line += memchr_iter(b'\n', part(&self.buf, self.counted, to)).count();
         self.counted = to;
     }
 }
+
+#[cfg(test)]
+#[path = "grep_tests.rs"]
+mod tests;

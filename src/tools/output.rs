@@ -3,7 +3,7 @@
 
 use crate::sys::fs::{self, File};
 use crate::text::{complete_utf8_len, push_dec, push_utf8_lossy};
-use memchr::{memchr, memchr_iter, memrchr};
+use memchr::{memchr, memrchr};
 
 /// Bytes a spill file may have, and the part of the free space there it may take: on a router that space is memory.
 const SPILL_MAX: u64 = 8 << 20;
@@ -34,7 +34,6 @@ pub struct Collector {
     /// The newest bytes once `limit` is passed: the tail to be and up to as much before it.
     tail: Vec<u8>,
     total: u64,
-    newlines: u64,
     spill: Option<Spill>,
     over: bool,
 }
@@ -57,7 +56,6 @@ impl Collector {
             head: Vec::new(),
             tail: Vec::new(),
             total: 0,
-            newlines: 0,
             spill: None,
             over: false,
         }
@@ -86,7 +84,6 @@ impl Collector {
     /// Adds output.
     pub fn push(&mut self, bytes: &[u8]) {
         self.total = self.total.saturating_add(bytes.len() as u64);
-        self.newlines += memchr_iter(b'\n', bytes).count() as u64;
         if !self.over {
             if self.head.len() + bytes.len() <= self.limit {
                 self.head.extend_from_slice(bytes);
@@ -139,35 +136,25 @@ impl Collector {
             }
             self.overflow();
         }
-        let (head_room, tail_room) = (self.head_room(), self.tail_room());
-        let skip = self.tail.len().saturating_sub(tail_room);
-        let raw_tail = self.tail.get(skip..).unwrap_or_default();
-        // A character cut at the front would show as one that was broken.
-        let broken = raw_tail.iter().take(3).take_while(|&&b| b & 0xC0 == 0x80);
-        let broken = broken.count();
-        let head_len = complete_utf8_len(&self.head);
-
-        let mut head = Vec::with_capacity(head_room);
-        push_utf8_lossy(&mut head, self.head.get(..head_len).unwrap_or_default());
-        let head = front(&head, head_room);
-        let mut tail = Vec::with_capacity(tail_room);
-        push_utf8_lossy(&mut tail, raw_tail.get(broken..).unwrap_or_default());
-        let tail = back(&tail, tail_room);
-
-        let kept_lines = memchr_iter(b'\n', head).count() + memchr_iter(b'\n', tail).count();
-        let mut out = Vec::with_capacity(head.len() + tail.len() + NOTE + self.scratch.len());
-        out.extend_from_slice(head);
-        if !head.is_empty() && head.last() != Some(&b'\n') {
+        let mut out = Vec::new();
+        let head = self.head.get(..complete_utf8_len(&self.head));
+        push_utf8_lossy(&mut out, head.unwrap_or_default());
+        out.truncate(front(&out, self.head_room()));
+        let mut kept = out.len();
+        if !matches!(out.last(), None | Some(b'\n')) {
             out.push(b'\n');
         }
+        let skip = self.tail.len().saturating_sub(self.tail_room());
+        let mut tail = Vec::new();
+        // A character cut at the front would show as one that was broken.
+        push_utf8_lossy(&mut tail, whole(self.tail.get(skip..).unwrap_or_default()));
+        let tail = back(&tail, self.tail_room());
+        kept += tail.len();
         out.extend_from_slice(b"[... ");
-        let kept = (head.len() + tail.len()) as u64;
-        push_dec(&mut out, self.total.saturating_sub(kept));
+        push_dec(&mut out, self.total.saturating_sub(kept as u64));
         out.extend_from_slice(b" of ");
         push_dec(&mut out, self.total);
-        out.extend_from_slice(b" bytes, ");
-        push_dec(&mut out, self.newlines.saturating_sub(kept_lines as u64));
-        out.extend_from_slice(b" lines left out");
+        out.extend_from_slice(b" bytes left out");
         if let Some(spill) = self.spill
             && spill.written > 0
         {
@@ -186,26 +173,34 @@ impl Collector {
     }
 }
 
-/// The first `room` bytes of a text, back to a line's end if that costs less than half, else to a character's.
-fn front(text: &[u8], room: usize) -> &[u8] {
-    let cut = text.get(..room.min(text.len())).unwrap_or(text);
-    let end = match memrchr(b'\n', cut) {
+/// How much of a text of at most `room` bytes to keep: back to a line's end if that costs less than half, else to a
+/// character's.
+fn front(text: &[u8], room: usize) -> usize {
+    let cut = text.get(..room).unwrap_or(text);
+    match memrchr(b'\n', cut) {
         Some(i) if i >= room / 2 => i + 1,
         _ => complete_utf8_len(cut),
-    };
-    cut.get(..end).unwrap_or(cut)
+    }
 }
 
 /// The last `room` bytes, as [`front`].
 fn back(text: &[u8], room: usize) -> &[u8] {
-    let cut = text
-        .get(text.len().saturating_sub(room)..)
-        .unwrap_or_default();
-    let start = match memchr(b'\n', cut) {
-        Some(i) if i < room / 2 => i + 1,
-        _ => cut.iter().take_while(|&&b| b & 0xC0 == 0x80).count(),
-    };
-    cut.get(start..).unwrap_or(cut)
+    let skip = text.len().saturating_sub(room);
+    let cut = text.get(skip..).unwrap_or_default();
+    match memchr(b'\n', cut) {
+        Some(i) if i < room / 2 => cut.get(i + 1..).unwrap_or_default(),
+        _ => whole(cut),
+    }
+}
+
+/// `text` without the end of a character that begins before it.
+fn whole(mut text: &[u8]) -> &[u8] {
+    for _ in 0..3 {
+        if let [0x80..=0xBF, rest @ ..] = text {
+            text = rest;
+        }
+    }
+    text
 }
 
 impl Spill {
@@ -284,20 +279,16 @@ mod tests {
         assert!(got.len() > 800, "{}", got.len());
         assert!(head.starts_with("line 1\nline 2\n") && head.ends_with('\n'));
         assert!(tail.starts_with("line 9") && tail.ends_with("line 999\nline 1000\n"));
-        let kept = head.lines().count() + tail.lines().count();
         let bytes = lines(1000).len();
         let out = bytes - head.len() - tail.len();
-        assert_eq!(
-            note,
-            format!("{out} of {bytes} bytes, {} lines left out", 1000 - kept)
-        );
+        assert_eq!(note, format!("{out} of {bytes} bytes left out"));
     }
 
     #[test]
     fn one_endless_line_is_cut_between_characters() {
         let got = text(clip("é".repeat(5000).as_bytes(), 1001));
         assert!(!got.contains('\u{FFFD}'), "{got}");
-        assert!(got.len() <= 1001 && got.contains("0 lines left out"));
+        assert!(got.len() <= 1001 && got.contains("bytes left out"));
     }
 
     #[test]

@@ -21,17 +21,16 @@ pub struct Seen {
 }
 
 struct Entry {
-    name: u64,
-    id: (u64, u64),
+    name: u32,
+    meta: Meta,
     size: u64,
-    mtime: (i64, i64),
-    hash: Option<u64>,
+    hash: Option<u32>,
 }
 
 impl Seen {
     /// The model knows the file `path`, which exists, in the state `meta` with `size` bytes of content. `hash` is that
     /// of the whole content, if it was computed.
-    pub fn note(&mut self, path: &[u8], meta: &Meta, size: u64, hash: Option<u64>) {
+    pub fn note(&mut self, path: &[u8], meta: &Meta, size: u64, hash: Option<u32>) {
         // A file of the kernel has another content each time, and a size only when read.
         if meta.size == 0 && size > 0 {
             return;
@@ -43,140 +42,81 @@ impl Seen {
         }
         self.entries.push(Entry {
             name,
-            id: meta.id,
+            meta: *meta,
             size,
-            mtime: meta.mtime,
             hash,
         });
     }
 
     /// Whether the file `path`, in the state `meta`, has another content than the model saw. False for a file it never
-    /// saw. `hash` computes the content's hash; it is called only when that decides.
+    /// saw.
     ///
     /// # Errors
-    /// Those of `hash`.
-    pub fn is_stale(
-        &self,
-        path: &[u8],
-        meta: &Meta,
-        hash: &mut dyn FnMut() -> io::Result<u64>,
-    ) -> io::Result<bool> {
-        if self.entries.is_empty() {
-            return Ok(false);
-        }
+    /// The system's, when the content has to be looked at.
+    pub fn is_stale(&self, path: &[u8], meta: &Meta) -> io::Result<bool> {
         let name = name(path);
-        let Some(entry) = self.entries.iter().find(|e| e.name == name) else {
-            return Ok(false);
-        };
-        // Our own write through a hard link's other name is no surprise either.
-        let others = self.entries.iter();
-        let others = others.filter(|e| e.id == meta.id && e.name != name);
+        let mut known = false;
         let mut current = None;
-        for entry in std::iter::once(entry).chain(others) {
-            let same_time = entry.mtime == meta.mtime;
+        for entry in &self.entries {
+            // Our own write through a hard link's other name is no surprise either.
+            if entry.name != name && entry.meta.id != meta.id {
+                continue;
+            }
+            known |= entry.name == name;
             if entry.size != meta.size {
                 continue;
             }
+            let same_time = entry.meta.mtime == meta.mtime;
             let same = match entry.hash {
-                None => same_time,
-                Some(_) if same_time && meta.size > SMALL => true,
-                Some(known) => {
-                    let now = match current {
-                        Some(now) => now,
-                        None => *current.insert(hash()?),
-                    };
-                    now == known
+                Some(hash) if !same_time || meta.size <= SMALL => {
+                    if current.is_none() {
+                        current = Some(Hash::of_file(path)?);
+                    }
+                    current == Some(hash)
                 }
+                _ => same_time,
             };
             if same {
                 return Ok(false);
             }
         }
-        Ok(true)
+        Ok(known)
     }
 }
 
-fn name(path: &[u8]) -> u64 {
+fn name(path: &[u8]) -> u32 {
     let mut hash = Hash::new();
     hash.add(&fs::canonical(path));
-    hash.finish()
+    hash.0
 }
 
-/// A 64-bit hash of a stream of bytes: FNV-1a over little-endian words, with a shift that brings high bits, which the
-/// multiplication leaves high, back down. Against accidents, not against attackers.
-pub struct Hash {
-    state: u64,
-    rest: [u8; 8],
-    filled: usize,
-}
+/// FNV-1a of a stream of bytes, 32 bits: against accidents, not against attackers.
+pub struct Hash(
+    /// The hash of what was added.
+    pub u32,
+);
 
 impl Hash {
     /// The hash of nothing.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Hash {
-            state: 0xCBF2_9CE4_8422_2325,
-            rest: [0; 8],
-            filled: 0,
-        }
-    }
-
-    fn word(&mut self, word: [u8; 8]) {
-        let x = self.state ^ u64::from_le_bytes(word);
-        let x = x.wrapping_mul(0x0000_0100_0000_01B3);
-        self.state = x ^ (x >> 29);
+        Hash(0x811C_9DC5)
     }
 
     /// Adds bytes.
-    pub fn add(&mut self, mut bytes: &[u8]) {
-        while self.filled > 0 || bytes.len() < 8 {
-            let Some((&first, more)) = bytes.split_first() else {
-                return;
-            };
-            bytes = more;
-            if let Some(slot) = self.rest.get_mut(self.filled) {
-                *slot = first;
-            }
-            self.filled += 1;
-            if self.filled == 8 {
-                self.filled = 0;
-                self.word(self.rest);
-            }
-        }
-        let (words, rest) = bytes.as_chunks::<8>();
-        for &word in words {
-            self.word(word);
-        }
-        if !rest.is_empty() {
-            self.add(rest);
+    pub fn add(&mut self, bytes: &[u8]) {
+        for &b in bytes {
+            self.0 = (self.0 ^ u32::from(b)).wrapping_mul(0x0100_0193);
         }
     }
 
-    /// The hash of what was added.
-    pub fn finish(mut self) -> u64 {
-        let mut last = [0; 8];
-        for (to, &from) in last.iter_mut().zip(self.rest.iter().take(self.filled)) {
-            *to = from;
-        }
-        self.word(last);
-        self.word([self.filled as u8; 8]);
-        self.state
-    }
-
-    /// The hash of all that is left in `file`.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn of_file(file: &mut File) -> io::Result<u64> {
+    fn of_file(path: &[u8]) -> io::Result<u32> {
         let mut hash = Hash::new();
-        let mut buf = vec![0; 32 * 1024];
-        loop {
-            let n = file.read(&mut buf)?;
-            if n == 0 {
-                return Ok(hash.finish());
-            }
-            hash.add(buf.get(..n).unwrap_or_default());
-        }
+        File::open(path)?.each_chunk(&mut |chunk| {
+            hash.add(chunk);
+            Ok(())
+        })?;
+        Ok(hash.0)
     }
 }
 
@@ -184,10 +124,10 @@ impl Hash {
 mod tests {
     use super::*;
 
-    fn hash(parts: &[&[u8]]) -> u64 {
+    fn hash(parts: &[&[u8]]) -> u32 {
         let mut h = Hash::new();
         parts.iter().for_each(|p| h.add(p));
-        h.finish()
+        h.0
     }
 
     #[test]

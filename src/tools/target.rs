@@ -1,9 +1,12 @@
 //! What the file tools share: arguments to paths, refusals of what is no file, error texts with a remedy.
 
-use super::Output;
+use super::seen::{HASH_MAX, Hash, Seen};
+use super::{Ctx, Output};
 use crate::json::{Kind as Json, Value, value::decimal};
-use crate::sys::fs::{self, Kind, Meta};
-use crate::text::{nearest, push_utf8_lossy};
+use crate::sys::dir;
+use crate::sys::fs::{self, File, Kind, Meta};
+use crate::sys::replace::replace;
+use crate::text::{distance, push_utf8_lossy};
 use std::io;
 
 /// A path a tool was given.
@@ -28,35 +31,43 @@ impl Target {
             return Err(Output::error([name.as_bytes(), b" is empty"].concat()));
         }
         let path = fs::join(cwd, shown.strip_prefix(b"./").unwrap_or(&shown));
-        if let Some(rest) = shown.strip_prefix(b"~/")
-            && fs::lstat(&fs::join(cwd, b"~")).is_err()
-        {
-            let home = fs::env(b"HOME").unwrap_or_else(|| b"/root".to_vec());
-            let text = [b"~ is not expanded here; use ", &*fs::join(&home, rest)];
-            return Err(Output::error(text.concat()));
+        let target = Target { shown, path };
+        if target.shown.starts_with(b"~/") {
+            return Err(target.error(b"~ is not expanded here; give the whole path"));
         }
-        Ok(Target { shown, path })
+        Ok(target)
     }
 
     /// `PATH: text`, as an error.
     pub fn error(&self, text: impl AsRef<[u8]>) -> Output {
+        self.refuse(text.as_ref())
+    }
+
+    #[inline(never)]
+    fn refuse(&self, text: &[u8]) -> Output {
         let mut out = b"error: ".to_vec();
         push_utf8_lossy(&mut out, &self.shown);
         out.extend_from_slice(b": ");
-        push_utf8_lossy(&mut out, text.as_ref());
+        push_utf8_lossy(&mut out, text);
         Output {
             ok: false,
             text: out,
         }
     }
 
-    /// A system error about this path. For a missing file it says what is there instead.
+    /// As [`Target::os_error`], when nobody needs the error any more.
+    #[inline(never)]
+    pub fn failed(&self, error: io::Error) -> Output {
+        self.os_error(&error)
+    }
+
+    /// A system error about this path. For a missing file it names the nearest one that is there.
     pub fn os_error(&self, error: &io::Error) -> Output {
         let mut text = fs::os_text(error).into_bytes();
         if error.kind() == io::ErrorKind::NotFound {
             self.push_nearest(&mut text);
         }
-        self.error(text)
+        self.error(&text)
     }
 
     /// The state of the file; an error unless it is a regular file, or a directory when `dir_too`.
@@ -64,54 +75,118 @@ impl Target {
     /// # Errors
     /// For the model.
     pub fn stat(&self, dir_too: bool) -> Result<Meta, Output> {
-        let meta = fs::stat(&self.path).map_err(|e| self.os_error(&e))?;
-        let what = match meta.kind {
-            Kind::Dir if !dir_too => "is a directory",
+        let meta = fs::stat(&self.path).map_err(|e| self.failed(e))?;
+        let what: &[u8] = match meta.kind {
+            Kind::Dir if !dir_too => b"is a directory",
             Kind::File | Kind::Dir | Kind::Link => return Ok(meta),
-            Kind::Fifo => "is a named pipe, not a file",
-            Kind::Socket => "is a socket, not a file",
-            Kind::Device => "is a device, not a file",
+            Kind::Fifo => b"is a named pipe, not a file",
+            Kind::Socket => b"is a socket, not a file",
+            Kind::Device => b"is a device, not a file",
         };
         Err(self.error(what))
     }
 
-    /// Names the nearest entry of the directory, or the first directory on the way that isn't there.
-    fn push_nearest(&self, text: &mut Vec<u8>) {
-        let mut dir = fs::parent(&self.path);
-        let mut word = self.path.get(dir.len()..).unwrap_or_default();
-        let mut missing = None;
-        while fs::stat(dir).is_err() && dir.len() > 1 {
-            missing = Some(dir);
-            let up = fs::parent(dir);
-            word = dir.get(up.len()..).unwrap_or_default();
-            dir = up;
+    /// The file's name with links followed.
+    ///
+    /// # Errors
+    /// For the model.
+    pub fn real(&self) -> Result<Vec<u8>, Output> {
+        fs::resolve(&self.path).map_err(|e| self.failed(e))
+    }
+
+    /// Refuses to change the file `real`, in the state `meta`, when somebody else did since the model saw it.
+    ///
+    /// # Errors
+    /// For the model.
+    pub fn check_fresh(&self, seen: &Seen, real: &[u8], meta: &Meta) -> Result<(), Output> {
+        match seen.is_stale(real, meta) {
+            Ok(false) => Ok(()),
+            Ok(true) => Err(self.error(
+                b"changed on disk since you last saw it; nothing was written. Read it again first",
+            )),
+            Err(e) => Err(self.failed(e)),
         }
-        if let Some(missing) = missing {
-            text.extend_from_slice(b"; there is no directory ");
-            text.extend_from_slice(missing);
-        }
-        let word = word.strip_prefix(b"/").unwrap_or(word);
-        let (Ok(word), Ok(entries)) = (std::str::from_utf8(word), std::fs::read_dir(fs::path(dir)))
-        else {
-            return;
-        };
-        let mut best: Option<String> = None;
-        for entry in entries.flatten().take(10_000) {
-            let Ok(name) = entry.file_name().into_string() else {
-                continue;
-            };
-            let candidates = [best.as_deref(), Some(&name)];
-            if nearest(word, candidates.into_iter().flatten()) == Some(name.as_str()) {
-                best = Some(name);
+    }
+
+    /// Gives the file `real`, in the state `old` if it exists, the content `fill` writes, and remembers that the model
+    /// knows it.
+    ///
+    /// # Errors
+    /// For the model: the system's text, the room on a full filesystem, and where the old content is if it could not be
+    /// put back.
+    pub fn save(
+        &self,
+        ctx: &mut Ctx,
+        real: &[u8],
+        old: Option<&Meta>,
+        fill: &mut Fill,
+    ) -> Result<(), Output> {
+        let mut hash = Hash::new();
+        let mut size = 0;
+        let written = replace(real, old, ctx.scratch, &mut |from, to| {
+            hash = Hash::new();
+            size = 0;
+            fill(from, &mut |bytes| {
+                size += bytes.len() as u64;
+                if size <= HASH_MAX {
+                    hash.add(bytes);
+                }
+                to.write(bytes)
+            })
+        });
+        let failed = match written {
+            Ok(()) => {
+                if let Ok(meta) = fs::stat(real) {
+                    let hash = (size <= HASH_MAX).then_some(hash.0);
+                    ctx.seen.note(real, &meta, size, hash);
+                }
+                return Ok(());
             }
+            Err(failed) => failed,
+        };
+        let mut text = fs::os_text(&failed.error).into_bytes();
+        if let Some(libc::ENOSPC | libc::EDQUOT) = failed.error.raw_os_error()
+            && let Some(free) = fs::free_bytes(&self.path)
+        {
+            text.extend_from_slice(b"; ");
+            push_count(&mut text, free, "byte");
+            text.extend_from_slice(b" free on its filesystem");
         }
-        if let Some(best) = best {
+        text.extend_from_slice(match (&failed.kept, old) {
+            (Some(_), _) => b"; THE FILE IS DAMAGED, its old content is in ",
+            (_, Some(_)) => b"; the file is as it was",
+            _ => b"; nothing was created",
+        });
+        text.extend_from_slice(&failed.kept.unwrap_or_default());
+        Err(self.error(&text))
+    }
+
+    /// Names the nearest entry of the directory.
+    fn push_nearest(&self, text: &mut Vec<u8>) {
+        let dir = fs::parent(&self.path);
+        let word = self.path.rsplit(|&b| b == b'/').next().unwrap_or_default();
+        let mut best = Vec::new();
+        // At most two edits, and less than half of the word.
+        let mut least = word.len().div_ceil(2).min(3);
+        let _ = dir::each(dir, &mut |name, _| {
+            let edits = distance(word, name);
+            if edits < least {
+                least = edits;
+                best = name.to_vec();
+            }
+        });
+        if !best.is_empty() {
             text.extend_from_slice(b"; did you mean ");
-            text.extend_from_slice(&fs::join(dir, best.as_bytes()));
+            text.extend_from_slice(&fs::join(dir, &best));
             text.push(b'?');
         }
     }
 }
+
+/// Writes the new content of a file to its second argument; the first is the old content, if there is any. Called again
+/// from the start when the first way of saving turns out impossible.
+pub type Fill<'a> =
+    dyn FnMut(Option<&mut File>, &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> + 'a;
 
 /// The non-negative number `name`. Models write numbers as strings, too.
 ///
@@ -158,36 +233,4 @@ pub fn push_count(out: &mut Vec<u8>, n: u64, word: &str) {
     if n != 1 {
         out.push(b's');
     }
-}
-
-/// The advice for a write or edit of a file that changed since the model saw it.
-pub const STALE: &str =
-    "changed on disk since you last saw it; nothing was written. Read it again first";
-
-/// What a failed replacement of a file that `existed` means for the model: the system's text, the room on a full
-/// filesystem, and where the old content is if it could not be put back.
-pub fn replace_error(
-    target: &Target,
-    failed: &crate::sys::replace::Failed,
-    existed: bool,
-) -> Output {
-    let mut text = fs::os_text(&failed.error).into_bytes();
-    if matches!(
-        failed.error.raw_os_error(),
-        Some(libc::ENOSPC | libc::EDQUOT)
-    ) && let Some(free) = fs::free_bytes(&target.path)
-    {
-        text.extend_from_slice(b"; ");
-        push_count(&mut text, free, "byte");
-        text.extend_from_slice(b" free on its filesystem");
-    }
-    match &failed.kept {
-        None if existed => text.extend_from_slice(b"; the file is as it was"),
-        None => text.extend_from_slice(b"; nothing was created"),
-        Some(kept) => {
-            text.extend_from_slice(b"; THE FILE IS DAMAGED, its old content is in ");
-            text.extend_from_slice(kept);
-        }
-    }
-    target.error(text)
 }

@@ -1,11 +1,12 @@
 //! Finding the text an edit names, also when the model got its line ends, trailing blanks or indentation wrong: four
-//! levels, each only when the one before found nothing, and never a guess between two places.
+//! levels, each only when the one before found nothing, and never a guess between two places. The levels after the first
+//! search a copy of the text without what they ignore, and look up where that was.
 
-use super::indent::{self, Shift};
+use super::indent::{Shift, blanks};
 use memchr::{memchr, memchr_iter, memmem, memrchr};
 
-/// Comparisons of lines after which a search gives up: thousands of equal lines in both texts would take minutes.
-pub(super) const FUEL: u32 = 20_000_000;
+/// Bytes compared in places that turn out wrong, after which a search gives up: repetitive texts would take minutes.
+const WORK: usize = 1 << 28;
 
 /// How a text was found.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -20,81 +21,176 @@ pub enum Level {
     Indent,
 }
 
-impl Level {
-    /// What to tell the model; nothing for an exact match.
-    pub fn note(self) -> &'static str {
-        match self {
-            Level::Exact => "",
-            Level::Newlines => "matched ignoring CRLF and LF",
-            Level::Blanks => "matched ignoring trailing blanks",
-            Level::Indent => "matched with other indentation, newString indented likewise",
-        }
-    }
-}
+/// What to tell the model about each level.
+pub static NOTES: [&str; 4] = [
+    "",
+    "matched ignoring CRLF and LF",
+    "matched ignoring trailing blanks",
+    "matched with other indentation, newString indented likewise",
+];
 
-/// Places found: byte ranges in ascending order, not overlapping.
+/// Places found.
 pub struct Matches {
     /// How.
     pub level: Level,
-    /// Where.
+    /// Where: byte ranges in ascending order. When there are several but one is wanted, they may overlap.
     pub spans: Vec<(usize, usize)>,
     /// What indentation to change in the new text.
     shift: Shift,
 }
 
-/// Why there is no match.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Miss {
-    /// At no level.
-    Nowhere,
-    /// In several places, when it must be one: how, how often, the lines of the first ten.
-    Several(Level, usize, Vec<u64>),
+/// Finds `old`, which is not empty, in `text`. Without `all` overlapping places count: `aa` in `aaa` is ambiguous.
+pub fn find(text: &[u8], old: &[u8], all: bool) -> Matches {
+    let mut m = Matches {
+        level: Level::Exact,
+        spans: Vec::new(),
+        shift: Shift::default(),
+    };
+    m.places(text, old, all, &mut |_, start, end| Some((start, end)));
+    for level in [Level::Newlines, Level::Blanks, Level::Indent] {
+        // Nothing but blanks would match anywhere.
+        if !m.spans.is_empty() || level > Level::Newlines && old.trim_ascii().is_empty() {
+            break;
+        }
+        m.level = level;
+        m.folded(text, old, all);
+    }
+    m
 }
 
-/// Finds `old`, which is not empty, in `text`. With `all` any number of places will do for an exact match and one that
-/// differs in line ends only; everything else must be unique.
-///
-/// # Errors
-/// [`Miss`].
-pub fn find(text: &[u8], old: &[u8], all: bool) -> Result<Matches, Miss> {
-    let spans = exact(text, old, all);
-    if !spans.is_empty() {
-        return unique(text, Level::Exact, spans, all, Shift::default());
+impl Matches {
+    /// Whether there are several places where one is wanted. Only exact places, and those that differ in line ends
+    /// alone, may be replaced all at once.
+    pub fn ambiguous(&self, all: bool) -> bool {
+        self.spans.len() > 1 && !(all && self.level <= Level::Newlines)
     }
-    let spans = by_lines(text, old, false, all);
-    if !spans.is_empty() {
-        return unique(text, Level::Newlines, spans, all, Shift::default());
+
+    /// Collects where `old` stands in `text`, as far and in the way `accept` says.
+    fn places(&mut self, text: &[u8], old: &[u8], all: bool, accept: Accept) {
+        let finder = memmem::Finder::new(old);
+        let (mut from, mut work) = (0, 0);
+        while let Some(i) = text.get(from..).and_then(|rest| finder.find(rest)) {
+            let start = from + i;
+            from = start + 1;
+            if let Some(span) = accept(self, start, start + old.len()) {
+                self.spans.push(span);
+                if all || self.spans.len() > 1 {
+                    from = start + old.len().max(1);
+                }
+                continue;
+            }
+            work += old.len();
+            if work > WORK {
+                self.spans.clear();
+                return;
+            }
+        }
     }
-    if old.trim_ascii().is_empty() {
-        return Err(Miss::Nowhere);
+
+    /// Collects the places at `self.level`.
+    fn folded(&mut self, text: &[u8], old: &[u8], all: bool) {
+        let level = self.level;
+        let (have, want) = (Fold::new(text, level), Fold::new(old, level));
+        // Blanks at the end of `old` mean the end of a line, with its blanks.
+        let blank_end = level >= Level::Blanks && matches!(old.last(), Some(b' ' | b'\t'));
+        let closed = blank_end || level == Level::Indent && old.last() != Some(&b'\n');
+        self.places(&have.text, &want.text, all, &mut |m, start, end| {
+            let inside = level == Level::Indent
+                && start
+                    .checked_sub(1)
+                    .and_then(|i| have.text.get(i))
+                    .is_some_and(|&b| b != b'\n');
+            let open = closed && have.text.get(end).is_some_and(|&b| b != b'\n');
+            if inside || open {
+                return None;
+            }
+            let (start, mut end) = (have.source(start), have.source(end));
+            if blank_end {
+                end += blanks(text.get(end..)?);
+            }
+            if level == Level::Indent {
+                m.shift = Shift::between(old, text.get(start..end)?)?;
+            }
+            Some((start, end))
+        });
     }
-    let spans = by_lines(text, old, true, false);
-    if !spans.is_empty() {
-        return unique(text, Level::Blanks, spans, false, Shift::default());
+
+    /// Appends `new` as it goes into the file in place of `old` at a match that starts at byte `start`: indented like the
+    /// match, with the line ends used there.
+    pub fn fit(&self, text: &[u8], start: usize, old: &[u8], new: &[u8], out: &mut Vec<u8>) {
+        let crlf = crlf_at(text, start, false);
+        if self.level == Level::Indent {
+            fit_newlines(&self.shift.apply(new), self.level, old, crlf, out);
+        } else {
+            fit_newlines(new, self.level, old, crlf, out);
+        }
     }
-    let (spans, shift) = indent::find(text, old);
-    if !spans.is_empty() {
-        return unique(text, Level::Indent, spans, false, shift);
-    }
-    Err(Miss::Nowhere)
 }
 
-fn unique(
-    text: &[u8],
-    level: Level,
-    spans: Vec<(usize, usize)>,
-    all: bool,
-    shift: Shift,
-) -> Result<Matches, Miss> {
-    if spans.len() > 1 && !all {
-        let lines = spans.iter().take(10).map(|s| line_of(text, s.0)).collect();
-        return Err(Miss::Several(level, spans.len(), lines));
+/// Turns a place in the text searched into the one it stands for, if it is one.
+type Accept<'a> = &'a mut dyn FnMut(&mut Matches, usize, usize) -> Option<(usize, usize)>;
+
+/// A text without what a level ignores.
+struct Fold {
+    text: Vec<u8>,
+    /// Where parts of `text` begin, in it and in the source.
+    parts: Vec<(usize, usize)>,
+    /// Where the last part ends in the source.
+    end: usize,
+}
+
+impl Fold {
+    fn new(source: &[u8], level: Level) -> Fold {
+        let mut fold = Fold {
+            text: Vec::with_capacity(source.len()),
+            parts: Vec::new(),
+            end: 0,
+        };
+        let mut at = 0;
+        for line in source.split_inclusive(|&b| b == b'\n') {
+            let next = at + line.len();
+            let mut words = line;
+            let newline = words.strip_suffix(b"\n");
+            if let Some(rest) = newline {
+                words = rest.strip_suffix(b"\r").unwrap_or(rest);
+            }
+            if level >= Level::Blanks {
+                while let [rest @ .., b' ' | b'\t'] = words {
+                    words = rest;
+                }
+            }
+            if level == Level::Indent {
+                let indent = blanks(words);
+                words = words.get(indent..).unwrap_or_default();
+                at += indent;
+            }
+            fold.keep(at, words);
+            if newline.is_some() {
+                fold.keep(next - 1, b"\n");
+            }
+            at = next;
+        }
+        fold
     }
-    Ok(Matches {
-        level,
-        spans,
-        shift,
-    })
+
+    /// Appends what stands at `at` in the source.
+    fn keep(&mut self, at: usize, part: &[u8]) {
+        if part.is_empty() {
+            return;
+        }
+        if at != self.end {
+            self.parts.push((self.text.len(), at));
+        }
+        self.text.extend_from_slice(part);
+        self.end = at + part.len();
+    }
+
+    /// Where byte `at` is in the source; before what is left out there.
+    fn source(&self, at: usize) -> usize {
+        let part = self.parts.partition_point(|p| p.0 < at).checked_sub(1);
+        let (start, source) = part.and_then(|i| self.parts.get(i)).unwrap_or(&(0, 0));
+        source + (at - start)
+    }
 }
 
 /// The number, from 1, of the line byte `at` is in.
@@ -102,129 +198,13 @@ pub fn line_of(text: &[u8], at: usize) -> u64 {
     memchr_iter(b'\n', text.get(..at).unwrap_or(text)).count() as u64 + 1
 }
 
-/// Overlapping places count when one is wanted: `aa` in `aaa` is ambiguous.
-fn exact(text: &[u8], old: &[u8], all: bool) -> Vec<(usize, usize)> {
-    let finder = memmem::Finder::new(old);
-    let mut spans = Vec::new();
-    let mut from = 0;
-    while let Some(i) = text.get(from..).and_then(|rest| finder.find(rest)) {
-        let start = from + i;
-        spans.push((start, start + old.len()));
-        from = if all { start + old.len() } else { start + 1 };
+/// Appends `new` with the line ends of the place it goes to. A model that names CR itself in an exact match means what it
+/// says.
+pub fn fit_newlines(new: &[u8], level: Level, old: &[u8], crlf: bool, out: &mut Vec<u8>) {
+    if level == Level::Exact && (!crlf || memchr(b'\r', old).is_some()) {
+        out.extend_from_slice(new);
+        return;
     }
-    spans
-}
-
-pub(super) fn is_blank(b: u8) -> bool {
-    b == b' ' || b == b'\t'
-}
-
-pub(super) fn trim_end(line: &[u8]) -> &[u8] {
-    let blanks = line.iter().rev().take_while(|&&b| is_blank(b)).count();
-    line.get(..line.len() - blanks).unwrap_or(line)
-}
-
-/// The lines of `text`, without their LF or CRLF; what follows the last line end comes last, even if empty.
-pub(super) fn pieces(text: &[u8]) -> Vec<&[u8]> {
-    let mut all: Vec<&[u8]> = text.split(|&b| b == b'\n').collect();
-    let n = all.len() - 1;
-    for piece in all.iter_mut().take(n) {
-        *piece = piece.strip_suffix(b"\r").unwrap_or(piece);
-    }
-    all
-}
-
-/// Places where `old` stands when CRLF is LF and, with `blanks`, blanks at lines' ends are nothing.
-fn by_lines(text: &[u8], old: &[u8], blanks: bool, all: bool) -> Vec<(usize, usize)> {
-    let pieces = pieces(old);
-    let first = pieces.first().copied().unwrap_or_default();
-    let first = if blanks && pieces.len() > 1 {
-        trim_end(first)
-    } else {
-        first
-    };
-    if pieces.len() == 1 && !blanks {
-        return Vec::new();
-    }
-    // Without text in its first line, a match starts where a line of the file ends.
-    let needle = match first {
-        [] => b"\n",
-        _ if pieces.len() == 1 => trim_end(first),
-        first => first,
-    };
-    let finder = memmem::Finder::new(needle);
-    let mut fuel = FUEL;
-    let mut spans = Vec::new();
-    let mut from = 0;
-    while let Some(i) = text.get(from..).and_then(|rest| finder.find(rest)) {
-        let mut start = from + i;
-        from = start + 1;
-        if first.is_empty() {
-            let line = text.get(..start).unwrap_or_default();
-            let line = line.strip_suffix(b"\r").unwrap_or(line);
-            start = if blanks { trim_end(line) } else { line }.len();
-        }
-        if let Some(end) = match_at(text, start, &pieces, blanks, &mut fuel) {
-            spans.push((start, end));
-            if all {
-                from = from.max(end);
-            }
-        }
-    }
-    spans
-}
-
-/// Where the match of `pieces` at `start` ends, if there is one.
-fn match_at(
-    text: &[u8],
-    start: usize,
-    pieces: &[&[u8]],
-    blanks: bool,
-    fuel: &mut u32,
-) -> Option<usize> {
-    let mut rest = text.get(start..)?;
-    let skip = |rest: &[u8]| rest.iter().take_while(|&&b| is_blank(b)).count();
-    for (i, piece) in pieces.iter().enumerate() {
-        *fuel = fuel.checked_sub(1)?;
-        let last = i + 1 == pieces.len();
-        let wanted = if blanks { trim_end(piece) } else { piece };
-        rest = rest.strip_prefix(wanted)?;
-        if blanks && (!last || wanted.len() < piece.len()) {
-            rest = rest.get(skip(rest)..)?;
-        }
-        if !last {
-            let line_end = rest.strip_prefix(b"\r").unwrap_or(rest);
-            rest = line_end.strip_prefix(b"\n")?;
-        } else if wanted.len() < piece.len()
-            && !(rest.is_empty() || rest.starts_with(b"\n") || rest.starts_with(b"\r\n"))
-        {
-            return None;
-        }
-    }
-    Some(text.len() - rest.len())
-}
-
-impl Matches {
-    /// `new` as it goes into the file in place of `old` at a match that starts at byte `start`: indented like the match,
-    /// with the line ends used there.
-    pub fn fit(&self, text: &[u8], start: usize, old: &[u8], new: &[u8]) -> Vec<u8> {
-        let crlf = crlf_at(text, start);
-        if self.level != Level::Indent {
-            return fit_newlines(new, self.level, old, crlf);
-        }
-        let out = self.shift.apply(new);
-        fit_newlines(&out, self.level, old, crlf)
-    }
-}
-
-/// Gives the lines of `new` the line ends of the place it goes to. A model that names CR itself in an exact match means
-/// what it says.
-pub fn fit_newlines(new: &[u8], level: Level, old: &[u8], crlf: bool) -> Vec<u8> {
-    let exact = level == Level::Exact;
-    if exact && (!crlf || memchr(b'\r', old).is_some()) {
-        return new.to_vec();
-    }
-    let mut out = Vec::with_capacity(new.len() + 16);
     for line in new.split_inclusive(|&b| b == b'\n') {
         match line.strip_suffix(b"\n") {
             Some(words) => {
@@ -234,20 +214,19 @@ pub fn fit_newlines(new: &[u8], level: Level, old: &[u8], crlf: bool) -> Vec<u8>
             None => out.extend_from_slice(line),
         }
     }
-    out
 }
 
-/// Whether lines end in CRLF at byte `at`: the line that holds it, or the one before if it has no end.
-pub fn crlf_at(text: &[u8], at: usize) -> bool {
-    let (before, after) = text.split_at(at.min(text.len()));
-    let end = match memchr(b'\n', after) {
-        Some(i) => at + i,
-        None => match memrchr(b'\n', before) {
-            Some(i) => i,
-            None => return false,
-        },
+/// Whether lines end in CRLF at byte `at`: the line that holds it, or the one before if it has no end, or else `before`.
+pub fn crlf_at(text: &[u8], at: usize, before: bool) -> bool {
+    let (head, tail) = text.split_at(at.min(text.len()));
+    let end = match memchr(b'\n', tail) {
+        Some(i) => Some(head.len() + i),
+        None => memrchr(b'\n', head),
     };
-    end > 0 && text.get(end - 1) == Some(&b'\r')
+    match end {
+        Some(end) => end.checked_sub(1).and_then(|i| text.get(i)) == Some(&b'\r'),
+        None => before,
+    }
 }
 
 #[cfg(test)]
@@ -261,15 +240,19 @@ mod tests {
 
     fn apply(text: &str, old: &str, new: &str, all: bool) -> Result<(Level, String), String> {
         let (text, old) = (text.as_bytes(), old.as_bytes());
-        let m = find(text, old, all).map_err(|miss| match miss {
-            Miss::Nowhere => "-".to_string(),
-            Miss::Several(_, n, lines) => format!("{n}{lines:?}"),
-        })?;
+        let m = find(text, old, all);
+        if m.spans.is_empty() {
+            return Err("-".to_string());
+        }
+        if m.ambiguous(all) {
+            let lines: Vec<u64> = m.spans.iter().map(|s| line_of(text, s.0)).collect();
+            return Err(format!("{}{lines:?}", m.spans.len()));
+        }
         let mut out = Vec::new();
         let mut from = 0;
         for &(start, end) in &m.spans {
             out.extend_from_slice(&text[from..start]);
-            out.extend_from_slice(&m.fit(text, start, old, new.as_bytes()));
+            m.fit(text, start, old, new.as_bytes(), &mut out);
             from = end;
         }
         out.extend_from_slice(&text[from..]);
@@ -420,6 +403,20 @@ mod tests {
                     "\ta\n\t\tc\n",
                     "  a\n    c\n",
                 ),
+                // Also when the first line has no indentation.
+                (
+                    "f() {\n\tx\n}\n",
+                    "f() {\n    x\n}\n",
+                    "f() {\n    y\n        z\n}\n",
+                    "f() {\n\ty\n\t\tz\n}\n",
+                ),
+                // Spaces that are no full tab stay.
+                (
+                    "\ta\n\t  b\n",
+                    "    a\n      b\n",
+                    "    c\n      d\n",
+                    "\tc\n\t  d\n",
+                ),
                 // Blank lines match blank lines; those of the new text stay as they are.
                 ("\ta\n\n\tb\n", "a\n  \nb\n", "a\n\nc\n", "\ta\n\n\tc\n"),
                 // CRLF with both.
@@ -456,6 +453,16 @@ mod tests {
     }
 
     #[test]
+    fn repetition_is_given_up_not_guessed() {
+        let text = b"a\n".repeat(1 << 19);
+        // Every line would do as a start, and each place fails at its end.
+        let old = [&b"  a\n".repeat(1 << 15)[..], b"a"].concat();
+        assert!(find(&text, &old, false).spans.is_empty());
+        let many = find(&[b'0'; 1 << 20], &[b'0'; 1 << 10], false);
+        assert!(many.ambiguous(false) && many.level == Level::Exact);
+    }
+
+    #[test]
     fn hostile_input_is_survived() {
         let parts: [&[u8]; 9] = [
             b"",
@@ -474,13 +481,13 @@ mod tests {
                     continue;
                 }
                 for all in [false, true] {
-                    if let Ok(m) = find(&text, &old, all) {
-                        let mut last = 0;
-                        for &(start, end) in &m.spans {
-                            assert!(last <= start && start < end && end <= text.len());
-                            last = end;
-                            m.fit(&text, start, &old, &text);
-                        }
+                    let m = find(&text, &old, all);
+                    let mut last = 0;
+                    for &(start, end) in &m.spans {
+                        assert!(start < end && end <= text.len());
+                        assert!(last <= start || m.ambiguous(all));
+                        last = end;
+                        m.fit(&text, start, &old, &text, &mut Vec::new());
                     }
                 }
             }

@@ -1,5 +1,11 @@
 //! What the integration tests share: a scripted HTTP server and a builder for runs of the real binary.
-#![allow(dead_code)]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr
+)]
 
 pub mod server;
 
@@ -9,6 +15,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+#[allow(unused_imports)]
 pub use server::{Answer, Server, Split};
 
 /// A fresh directory that goes away with the value.
@@ -18,7 +25,8 @@ impl Dir {
     pub fn new(name: &str) -> Dir {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("cluade-it-{}-{n}-{name}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("cluade-it-{}-{n}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Dir(path.canonicalize().unwrap())
     }
@@ -54,7 +62,11 @@ pub struct Place {
 
 impl Place {
     pub fn new(name: &str) -> Place {
-        Place { work: Dir::new(name), home: Dir::new("home"), scratch: Dir::new("scratch") }
+        Place {
+            work: Dir::new(name),
+            home: Dir::new("home"),
+            scratch: Dir::new("scratch"),
+        }
     }
 
     /// A command of the real binary in this place, without a terminal and without any of our environment that matters.
@@ -106,7 +118,13 @@ impl Ran {
 
     #[track_caller]
     pub fn expect(self, status: i32) -> Ran {
-        assert_eq!(self.status, status, "stdout:\n{}\nstderr:\n{}", self.out(), self.stderr);
+        assert_eq!(
+            self.status,
+            status,
+            "stdout:\n{}\nstderr:\n{}",
+            self.out(),
+            self.stderr
+        );
         self
     }
 }
@@ -147,7 +165,10 @@ pub fn finish(child: Child) -> Ran {
 fn ran(o: Output) -> Ran {
     use std::os::unix::process::ExitStatusExt;
     Ran {
-        status: o.status.code().unwrap_or_else(|| 1000 + o.status.signal().unwrap_or(0)),
+        status: o
+            .status
+            .code()
+            .unwrap_or_else(|| 1000 + o.status.signal().unwrap_or(0)),
         stdout: o.stdout,
         stderr: String::from_utf8_lossy(&o.stderr).into_owned(),
     }
@@ -165,7 +186,10 @@ pub fn wait_for(what: &str, mut ready: impl FnMut() -> bool) {
 
 /// Sends a signal by name.
 pub fn signal(pid: u32, name: &str) {
-    let status = Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap();
+    let status = Command::new("kill")
+        .args(["-s", name, &pid.to_string()])
+        .status()
+        .unwrap();
     assert!(status.success());
 }
 
@@ -174,7 +198,12 @@ pub fn have(program: &str) -> bool {
     let found = std::env::var_os("PATH")
         .is_some_and(|p| std::env::split_paths(&p).any(|d| Path::new(&d).join(program).is_file()));
     if !found {
-        eprintln!("SKIPPED: needs {program}");
+        skip(program);
     }
     found
+}
+
+/// Says that a test could not run for want of something.
+pub fn skip(what: &str) {
+    eprintln!("SKIPPED: needs {what}");
 }

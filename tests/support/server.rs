@@ -41,24 +41,54 @@ enum Kind {
     /// The whole response, head included.
     Raw(Vec<u8>),
     /// A chat reply, as a stream or in one piece as the request wants it.
-    Chat { content: String, reasoning: Option<String>, calls: Vec<(String, String)>, finish: Option<String> },
+    Chat {
+        content: String,
+        reasoning: Option<String>,
+        calls: Vec<(String, String)>,
+        finish: Option<String>,
+    },
 }
 
 impl Answer {
     fn new(status: u16, kind: Kind) -> Answer {
-        Answer { status, headers: String::new(), kind, split: Split::Whole, stall: Stall::None }
+        Answer {
+            status,
+            headers: String::new(),
+            kind,
+            split: Split::Whole,
+            stall: Stall::None,
+        }
     }
 
     /// The model says this.
     pub fn text(content: impl Into<String>) -> Answer {
         let content = content.into();
-        Answer::new(200, Kind::Chat { content, reasoning: None, calls: Vec::new(), finish: None })
+        Answer::new(
+            200,
+            Kind::Chat {
+                content,
+                reasoning: None,
+                calls: Vec::new(),
+                finish: None,
+            },
+        )
     }
 
     /// The model calls tools: name and arguments.
     pub fn calls(calls: &[(&str, &str)]) -> Answer {
-        let calls = calls.iter().map(|(n, a)| (n.to_string(), a.to_string())).collect();
-        Answer::new(200, Kind::Chat { content: String::new(), reasoning: None, calls, finish: None })
+        let calls = calls
+            .iter()
+            .map(|(n, a)| (n.to_string(), a.to_string()))
+            .collect();
+        Answer::new(
+            200,
+            Kind::Chat {
+                content: String::new(),
+                reasoning: None,
+                calls,
+                finish: None,
+            },
+        )
     }
 
     /// The model runs this command with bash.
@@ -132,11 +162,27 @@ impl Answer {
         let (kind, body) = match &self.kind {
             Kind::Raw(bytes) => return bytes.clone(),
             Kind::Body(body) => ("application/json", body.clone()),
-            Kind::Chat { content, reasoning, calls, finish } => {
+            Kind::Chat {
+                content,
+                reasoning,
+                calls,
+                finish,
+            } => {
                 let finish = finish.clone().unwrap_or_else(|| {
-                    if calls.is_empty() { "stop" } else { "tool_calls" }.to_string()
+                    if calls.is_empty() {
+                        "stop"
+                    } else {
+                        "tool_calls"
+                    }
+                    .to_string()
                 });
-                let chat = Chat { number, content, reasoning: reasoning.as_deref(), calls, finish: &finish };
+                let chat = Chat {
+                    number,
+                    content,
+                    reasoning: reasoning.as_deref(),
+                    calls,
+                    finish: &finish,
+                };
                 if stream {
                     ("text/event-stream", chat.sse(self.stall != Stall::None))
                 } else {
@@ -182,13 +228,19 @@ impl Chat<'_> {
                 "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
             out.extend(format!("data: {chunk}\n\n").into_bytes());
         };
-        event(serde_json::json!({"role": "assistant", "content": ""}), None);
+        event(
+            serde_json::json!({"role": "assistant", "content": ""}),
+            None,
+        );
         if let Some(reasoning) = self.reasoning {
             event(serde_json::json!({"reasoning_content": reasoning}), None);
         }
         let text: Vec<char> = self.content.chars().collect();
         for piece in text.chunks(if text.len() > 10_000 { 4000 } else { 7 }) {
-            event(serde_json::json!({"content": piece.iter().collect::<String>()}), None);
+            event(
+                serde_json::json!({"content": piece.iter().collect::<String>()}),
+                None,
+            );
         }
         for i in 0..self.calls.len() {
             event(serde_json::json!({"tool_calls": [self.call(i)]}), None);
@@ -227,7 +279,10 @@ pub struct Request {
 
 impl Request {
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
+        self.headers
+            .iter()
+            .find(|(n, _)| n.eq_ignore_ascii_case(name))
+            .map(|(_, v)| v.as_str())
     }
 
     pub fn json(&self) -> serde_json::Value {
@@ -240,7 +295,10 @@ impl Request {
 
     /// The content of the last message.
     pub fn last(&self) -> String {
-        self.messages().last().unwrap()["content"].as_str().unwrap_or_default().to_string()
+        self.messages().last().unwrap()["content"]
+            .as_str()
+            .unwrap_or_default()
+            .to_string()
     }
 }
 
@@ -267,7 +325,10 @@ impl Server {
     /// The same on a listener of the caller's.
     pub fn on(listener: TcpListener, script: Vec<Answer>) -> Server {
         let port = listener.local_addr().unwrap().port();
-        let state = Arc::new(Mutex::new(State { script, ..State::default() }));
+        let state = Arc::new(Mutex::new(State {
+            script,
+            ..State::default()
+        }));
         let shared = state.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -308,7 +369,9 @@ impl Server {
 }
 
 fn serve(mut stream: TcpStream, state: &Mutex<State>) {
-    let Some(request) = read_request(&mut stream) else { return };
+    let Some(request) = read_request(&mut stream) else {
+        return;
+    };
     let stream_wanted = memchr::memmem::find(&request.body, b"\"stream\":true").is_some();
     let (answer, number) = {
         let mut s = state.lock().unwrap();
@@ -330,7 +393,11 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>) {
     }
     let bytes = answer.bytes(number, stream_wanted);
     let _ = stream.set_nodelay(true);
-    let mut seed = if let Split::Random(seed) = answer.split { seed | 1 } else { 1 };
+    let mut seed = if let Split::Random(seed) = answer.split {
+        seed | 1
+    } else {
+        1
+    };
     let mut rest = &bytes[..];
     while !rest.is_empty() {
         let n = match answer.split {
@@ -354,7 +421,10 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>) {
         Stall::Reset => {
             // Closing with unread input and a zero linger makes the kernel send RST.
             use std::os::fd::AsRawFd;
-            let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+            let linger = libc::linger {
+                l_onoff: 1,
+                l_linger: 0,
+            };
             // SAFETY: a valid linger for our own socket.
             #[allow(unsafe_code)]
             unsafe {
@@ -391,9 +461,16 @@ fn read_request(stream: &mut TcpStream) -> Option<Request> {
     let head = String::from_utf8_lossy(&got[..end]).into_owned();
     let mut lines = head.split("\r\n");
     let line = lines.next()?.to_string();
-    let headers: Vec<(String, String)> =
-        lines.filter_map(|l| l.split_once(':')).map(|(n, v)| (n.to_string(), v.trim().to_string())).collect();
-    let find = |name: &str| headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.clone());
+    let headers: Vec<(String, String)> = lines
+        .filter_map(|l| l.split_once(':'))
+        .map(|(n, v)| (n.to_string(), v.trim().to_string()))
+        .collect();
+    let find = |name: &str| {
+        headers
+            .iter()
+            .find(|(n, _)| n.eq_ignore_ascii_case(name))
+            .map(|(_, v)| v.clone())
+    };
     let mut body = got.split_off(end + 4);
     if find("transfer-encoding").is_some_and(|v| v.contains("chunked")) {
         loop {
@@ -407,7 +484,9 @@ fn read_request(stream: &mut TcpStream) -> Option<Request> {
             }
         }
     } else {
-        let length: usize = find("content-length").and_then(|v| v.parse().ok()).unwrap_or(0);
+        let length: usize = find("content-length")
+            .and_then(|v| v.parse().ok())
+            .unwrap_or(0);
         while body.len() < length {
             match stream.read(&mut buf) {
                 Ok(0) | Err(_) => return None,
@@ -415,7 +494,11 @@ fn read_request(stream: &mut TcpStream) -> Option<Request> {
             }
         }
     }
-    Some(Request { line, headers, body })
+    Some(Request {
+        line,
+        headers,
+        body,
+    })
 }
 
 fn dechunk(mut rest: &[u8]) -> Option<Vec<u8>> {
@@ -435,17 +518,26 @@ fn dechunk(mut rest: &[u8]) -> Option<Vec<u8>> {
 /// What strict servers demand of a conversation: one system message, first; no empty or null members; every call
 /// answered right after by a result with its id and nothing else in between; no two users in a row.
 pub fn check_conversation(body: &[u8]) -> Result<(), String> {
-    let body: serde_json::Value = serde_json::from_slice(body).map_err(|e| format!("no JSON: {e}"))?;
+    let body: serde_json::Value =
+        serde_json::from_slice(body).map_err(|e| format!("no JSON: {e}"))?;
     let messages = body["messages"].as_array().ok_or("no messages")?;
     let mut open: Vec<String> = Vec::new();
     let mut last = "";
     for (i, m) in messages.iter().enumerate() {
-        let role = m["role"].as_str().ok_or(format!("message {i} has no role"))?;
-        if m.as_object().unwrap().values().any(serde_json::Value::is_null) {
+        let role = m["role"]
+            .as_str()
+            .ok_or(format!("message {i} has no role"))?;
+        if m.as_object()
+            .unwrap()
+            .values()
+            .any(serde_json::Value::is_null)
+        {
             return Err(format!("message {i} has a null member"));
         }
         if role != "tool" && !open.is_empty() {
-            return Err(format!("message {i} ({role}) comes while calls {open:?} are open"));
+            return Err(format!(
+                "message {i} ({role}) comes while calls {open:?} are open"
+            ));
         }
         match role {
             "system" if i == 0 => {}
@@ -458,9 +550,14 @@ pub fn check_conversation(body: &[u8]) -> Result<(), String> {
             }
             "assistant" => {
                 for call in m["tool_calls"].as_array().into_iter().flatten() {
-                    let id = call["id"].as_str().filter(|id| !id.is_empty()).ok_or("a call without id")?;
+                    let id = call["id"]
+                        .as_str()
+                        .filter(|id| !id.is_empty())
+                        .ok_or("a call without id")?;
                     let name = call["function"]["name"].as_str().unwrap_or_default();
-                    let arguments = call["function"]["arguments"].as_str().ok_or("arguments are no string")?;
+                    let arguments = call["function"]["arguments"]
+                        .as_str()
+                        .ok_or("arguments are no string")?;
                     if name.is_empty() || open.iter().any(|o| o == id) {
                         return Err(format!("message {i}: bad call {call}"));
                     }
@@ -474,12 +571,19 @@ pub fn check_conversation(body: &[u8]) -> Result<(), String> {
             }
             "tool" => {
                 let id = m["tool_call_id"].as_str().unwrap_or_default();
-                let at = open.iter().position(|o| o == id).ok_or(format!("message {i}: no open call {id:?}"))?;
+                let at = open
+                    .iter()
+                    .position(|o| o == id)
+                    .ok_or(format!("message {i}: no open call {id:?}"))?;
                 open.remove(at);
             }
             other => return Err(format!("message {i}: role {other}")),
         }
         last = role;
     }
-    if open.is_empty() { Ok(()) } else { Err(format!("calls {open:?} are never answered")) }
+    if open.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("calls {open:?} are never answered"))
+    }
 }

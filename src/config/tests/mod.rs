@@ -54,7 +54,9 @@ impl World {
             let (_, value) = self.env.iter().rev().find(|(n, _)| n.as_bytes() == name)?;
             (!value.is_empty()).then(|| value.clone().into_bytes())
         };
-        load(args, self.path(dir).as_bytes(), &env)
+        let mut out = Loaded::default();
+        let result = load(args, self.path(dir).as_bytes(), &env, &mut out);
+        result.map(|()| out).map_err(text)
     }
 
     fn try_load(&self, args: &Args) -> Result<Loaded, String> {
@@ -69,7 +71,7 @@ impl World {
     }
 
     fn warnings(&self, text: &str) -> Vec<String> {
-        self.home(text).load(&Args::default()).warnings
+        texts(self.home(text).load(&Args::default()).warnings)
     }
 }
 
@@ -82,6 +84,14 @@ impl Drop for World {
 fn args(line: &[&str]) -> Args {
     match crate::cli::parse(line.iter().map(Into::into).collect()) {
         Ok(args) => args,
-        Err(e) => panic!("{e}"),
+        Err(e) => panic!("{}", text(e)),
     }
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap()
+}
+
+fn texts(list: Vec<Vec<u8>>) -> Vec<String> {
+    list.into_iter().map(text).collect()
 }

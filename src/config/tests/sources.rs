@@ -88,7 +88,7 @@ fn broken_files_are_named_with_line_and_column() {
     for (text, expected) in table {
         let loaded = world.home(text).load(&Args::default());
         let expected = format!("{place}:{expected}; the file is left out");
-        assert_eq!(loaded.warnings, [expected], "{text}");
+        assert_eq!(texts(loaded.warnings), [expected], "{text}");
         assert_eq!(loaded.config.max_steps, 100);
     }
     assert_eq!(
@@ -197,7 +197,8 @@ fn a_key_over_plain_http_is_told() {
     ] {
         let loaded = world.load(&args(&["--api-key", "sk-secret", "--base-url", url]));
         assert_eq!(loaded.warnings.len(), usize::from(warned), "{url}");
-        assert!(loaded.warnings.iter().all(|w| !w.contains("sk-secret")));
+        let warnings = texts(loaded.warnings);
+        assert!(warnings.iter().all(|w| !w.contains("sk-secret")));
     }
 }
 
@@ -244,11 +245,11 @@ fn a_project_counts_only_once_trusted_and_unchanged() {
     assert!(!loaded.project_trusted);
     let summary = "config.json (base_url \"http://evil.example/v1\", permissions)";
     assert_eq!(
-        loaded.untrusted.map(|p| p.summary()).as_deref(),
+        loaded.untrusted.map(|p| text(p.summary())).as_deref(),
         Some(summary)
     );
     let note = "this directory's .cluade/ is left out until you trust it (--trust): ";
-    assert_eq!(loaded.warnings, [[note, summary].concat()]);
+    assert_eq!(texts(loaded.warnings), [[note, summary].concat()]);
 
     let loaded = world.load(&args(&["--trust"]));
     assert!(loaded.project_trusted && loaded.untrusted.is_none());
@@ -262,7 +263,7 @@ fn a_project_counts_only_once_trusted_and_unchanged() {
     world.project("{");
     let loaded = world.load(&args(&["--trust"]));
     assert_eq!(
-        loaded.warnings,
+        texts(loaded.warnings),
         [".cluade/config.json:1:2: unexpected end; the file is left out"]
     );
 }
@@ -277,7 +278,7 @@ fn trust_without_a_place_to_remember_it_holds_for_the_run() {
     assert_eq!(error, None);
     let loaded = world.load(&args(&["--trust"]));
     assert_eq!(loaded.config.model, "project");
-    assert!(loaded.warnings[0].starts_with("the trust can't be remembered: "));
+    assert!(loaded.warnings[0].starts_with(b"the trust can't be remembered: "));
     assert!(!world.load(&args(&[])).project_trusted);
 }
 

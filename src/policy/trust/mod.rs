@@ -7,13 +7,13 @@
 
 mod sha256;
 
-use std::os::unix::ffi::OsStrExt;
-
 use nanoserde::SerJson;
 
 use crate::config::make_home;
 use crate::json::parse;
+use crate::sys::dir;
 use crate::sys::fs::{self, File, Kind};
+use crate::text::{filled, push_dec, push_filled};
 use sha256::Sha256;
 
 /// What in a project's `.cluade/` needs trust. A feature that reads another file there adds it here.
@@ -41,69 +41,47 @@ pub struct Project {
     pub files: Vec<Vec<u8>>,
     /// Whether everything was read. What was not can't be trusted.
     pub complete: bool,
-    size: u64,
-    digest: [u8; 32],
+    /// Whether the user agreed to exactly this.
+    pub agreed: bool,
+    /// SHA-256 of it all, in hexadecimal.
+    digest: String,
 }
 
-/// What is to be thought of a project's `.cluade/`.
-pub enum State {
-    /// There is nothing in it that needs trust.
-    Nothing,
-    /// The user agreed to exactly this.
-    Trusted(Project),
-    /// The user did not, or it changed since.
-    Untrusted(Project),
-}
-
-/// Looks at `dir`, a project's `.cluade/`, and into `home`/trust.json.
-pub fn state(home: Option<&[u8]>, dir: &[u8]) -> State {
-    let Some(project) = inspect(dir) else {
-        return State::Nothing;
-    };
-    let hex = project.hex();
-    let agreed = home.is_some_and(|home| {
+/// Looks at `dir`, a project's `.cluade/`, and into `home`/trust.json; `None` when nothing in it needs trust.
+pub fn look(home: Option<&[u8]>, dir: &[u8]) -> Option<Project> {
+    let mut project = inspect(dir)?;
+    if let (true, Some(home)) = (project.complete, home) {
         let entries = read(home).projects;
-        entries
-            .iter()
-            .any(|e| e.sha256 == hex && e.size == project.size)
-    });
-    if agreed && project.complete {
-        State::Trusted(project)
-    } else {
-        State::Untrusted(project)
+        project.agreed = entries.iter().any(|e| e.sha256 == project.digest);
     }
+    Some(project)
 }
 
 /// Remembers in `home`/trust.json that the user agreed to `project` as it was looked at.
 ///
 /// # Errors
-/// It could not be read completely, or the file can't be written.
-pub fn remember(home: &[u8], project: &Project) -> Result<(), String> {
-    let shown = String::from_utf8_lossy(&project.path).into_owned();
+/// It could not be read completely, there is no home directory, or the file can't be written.
+pub fn remember(home: Option<&[u8]>, project: &Project) -> Result<(), Vec<u8>> {
     if !project.complete {
-        return Err([
-            &shown,
-            " holds files that can't be read, or more than 512 files or 4 MiB: too much to vouch for",
-        ]
-        .concat());
+        return Err(filled(
+            "% holds files that can't be read, or more than 512 files or 4 MiB: too much to vouch for",
+            &[&project.path],
+        ));
     }
+    let Some(home) = home else {
+        return Err(b"there is no home directory".to_vec());
+    };
+    let path = String::from_utf8_lossy(&project.path).into_owned();
     let mut store = read(home);
-    store.projects.retain(|e| e.path != shown);
+    store.projects.retain(|e| e.path != path);
     let excess = (store.projects.len() + 1).saturating_sub(MAX_REMEMBERED);
     store.projects.drain(..excess);
     store.projects.push(Entry {
-        path: shown,
-        size: project.size,
-        sha256: project.hex(),
+        path,
+        sha256: project.digest.clone(),
     });
-    write(home, store.serialize_json().as_bytes()).map_err(|e| {
-        [
-            &String::from_utf8_lossy(home),
-            "/trust.json: ",
-            &fs::os_text(&e),
-        ]
-        .concat()
-    })
+    write(home, store.serialize_json().as_bytes())
+        .map_err(|e| filled("%/trust.json: %", &[home, fs::os_text(&e).as_bytes()]))
 }
 
 fn write(home: &[u8], text: &[u8]) -> std::io::Result<()> {
@@ -122,54 +100,53 @@ fn write(home: &[u8], text: &[u8]) -> std::io::Result<()> {
 impl Project {
     /// What trusting it would change, in one line for the question: `config.json (base_url "http://…", permissions),
     /// hooks/pre.sh`. It holds text from the project.
-    pub fn summary(&self) -> String {
-        let mut parts: Vec<String> = Vec::new();
+    pub fn summary(&self) -> Vec<u8> {
+        let mut out = Vec::new();
         if let Some(config) = &self.config {
-            parts.push(["config.json (", &config_summary(config), ")"].concat());
+            out.extend_from_slice(b"config.json (");
+            push_config(&mut out, config);
+            out.push(b')');
         }
-        let shown = 8;
-        for file in self.files.iter().take(shown) {
-            parts.push(String::from_utf8_lossy(file).into_owned());
-        }
-        if self.files.len() > shown {
-            parts.push(format!("{} more files", self.files.len() - shown));
-        }
-        parts.join(", ")
-    }
-
-    fn hex(&self) -> String {
-        let digits = b"0123456789abcdef";
-        let mut out = String::with_capacity(64);
-        for byte in self.digest {
-            out.push(char::from(digits[usize::from(byte >> 4)]));
-            out.push(char::from(digits[usize::from(byte & 15)]));
+        for (i, file) in self.files.iter().enumerate() {
+            if !out.is_empty() {
+                out.extend_from_slice(b", ");
+            }
+            if i == 8 {
+                push_dec(&mut out, (self.files.len() - i) as u64);
+                out.extend_from_slice(b" more files");
+                break;
+            }
+            out.extend_from_slice(file);
         }
         out
     }
 }
 
 /// The keys a config sets; where it would send the conversation is shown in full.
-fn config_summary(text: &[u8]) -> String {
+fn push_config(out: &mut Vec<u8>, text: &[u8]) {
     let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text);
     let Ok(value) = parse(text) else {
-        return "not valid JSON".into();
+        return out.extend_from_slice(b"not valid JSON");
     };
-    let mut parts: Vec<String> = Vec::new();
+    let mut parts: Vec<Vec<u8>> = Vec::new();
     for (name, v) in value.entries() {
-        let mut part = name.string();
-        if part == "base_url"
-            && let Some(url) = v.string()
+        let mut part = name.bytes();
+        if part == b"base_url"
+            && let Some(url) = v.text()
         {
-            part.push_str(&[" \"", &url, "\""].concat());
+            push_filled(&mut part, " \"%\"", &[&url.bytes()]);
         }
         if !parts.contains(&part) {
+            if !parts.is_empty() {
+                out.extend_from_slice(b", ");
+            }
+            out.extend_from_slice(&part);
             parts.push(part);
         }
     }
     if parts.is_empty() {
-        return "nothing".into();
+        out.extend_from_slice(b"nothing");
     }
-    parts.join(", ")
 }
 
 /// Reads what matters in `dir`; `None` when there is nothing of it.
@@ -186,18 +163,25 @@ fn inspect(dir: &[u8]) -> Option<Project> {
             config: None,
             files: Vec::new(),
             complete: true,
-            size: 0,
-            digest: [0; 32],
+            agreed: false,
+            digest: String::new(),
         },
     };
-    let real = look.project.path.clone();
-    look.record(b'P', &real, 0, &[]);
+    record(&mut look.hash, &look.project.path, 0);
     for name in MATTERS {
         look.entry(name.as_bytes().to_vec(), 0);
     }
-    let mut project = look.project;
-    project.digest = look.hash.finish();
+    look.project.digest = look.hash.finish();
+    let project = look.project;
     (project.config.is_some() || !project.files.is_empty()).then_some(project)
+}
+
+/// What stands in front of `size` bytes of content. Each part has its length in front, so that no two trees give the
+/// same bytes.
+fn record(hash: &mut Sha256, name: &[u8], size: u64) {
+    hash.update(&(name.len() as u32).to_be_bytes());
+    hash.update(name);
+    hash.update(&size.to_be_bytes());
 }
 
 struct Look {
@@ -208,15 +192,6 @@ struct Look {
 }
 
 impl Look {
-    /// Each part has its length in front, so that no two trees give the same bytes.
-    fn record(&mut self, kind: u8, name: &[u8], size: u64, digest: &[u8]) {
-        self.hash.update(&[kind]);
-        self.hash.update(&(name.len() as u64).to_be_bytes());
-        self.hash.update(name);
-        self.hash.update(&size.to_be_bytes());
-        self.hash.update(digest);
-    }
-
     /// Looks at `name`, a path below the project's directory. Links are followed: what counts is what would be read.
     fn entry(&mut self, name: Vec<u8>, depth: usize) {
         if !self.project.complete {
@@ -233,75 +208,60 @@ impl Look {
             return;
         }
         if meta.kind == Kind::Dir {
-            return self.directory(&path, &name, depth);
+            let mut names: Vec<Vec<u8>> = Vec::new();
+            let listed = dir::each(&path, &mut |entry, _| {
+                if names.len() <= MAX_ENTRIES {
+                    let entry = fs::join(&name, entry);
+                    names.insert(names.partition_point(|n| *n < entry), entry);
+                }
+            });
+            for name in names {
+                self.entry(name, depth + 1);
+            }
+            if listed.is_ok() {
+                return;
+            }
+            self.project.complete = false;
+        } else {
+            if name == b"config.json" {
+                self.project.config = Some(Vec::new());
+            }
+            if self.file(&path, &name).is_none() {
+                self.project.complete = false;
+            }
         }
-        let is_config = name == b"config.json";
-        match self.file(&path, is_config) {
-            Some((size, digest)) => self.record(b'F', &name, size, &digest),
-            None => self.project.complete = false,
-        }
-        if !is_config {
+        if name != b"config.json" || self.project.config.is_none() {
             self.project.files.push(name);
         }
     }
 
-    fn directory(&mut self, path: &[u8], name: &[u8], depth: usize) {
-        let Ok(entries) = std::fs::read_dir(fs::path(path)) else {
-            self.project.complete = false;
-            self.project.files.push(name.to_vec());
-            return;
-        };
-        let mut names: Vec<Vec<u8>> = Vec::new();
-        for entry in entries {
-            match entry {
-                Ok(e) if names.len() <= MAX_ENTRIES => {
-                    names.push(fs::join(name, e.file_name().as_bytes()));
-                }
-                _ => {
-                    self.project.complete = false;
-                    break;
-                }
+    /// Takes in a regular file; `None` when it can't be read as the size it has, is no file, or the limit is reached.
+    /// The text of the config is kept.
+    fn file(&mut self, path: &[u8], name: &[u8]) -> Option<()> {
+        let is_config = name == b"config.json";
+        // Nothing that took its place since it was looked at.
+        let mut file = File::open(path).ok()?;
+        let meta = file.meta().ok()?;
+        if meta.kind != Kind::File {
+            return None;
+        }
+        self.left = self.left.checked_sub(meta.size)?;
+        record(&mut self.hash, name, meta.size);
+        let mut rest = meta.size;
+        let mut buffer = [0; 4096];
+        loop {
+            let n = file.read(&mut buffer).ok()?;
+            if n == 0 {
+                break;
+            }
+            rest = rest.checked_sub(n as u64)?;
+            self.hash.update(&buffer[..n]);
+            if let (true, Some(config)) = (is_config, &mut self.project.config) {
+                config.extend_from_slice(&buffer[..n]);
             }
         }
-        names.sort_unstable();
-        for name in names {
-            self.entry(name, depth + 1);
-        }
+        (rest == 0).then_some(())
     }
-
-    /// Size and digest of a regular file; `None` when it can't be read, is no file, or the limit is reached. The text
-    /// is kept when `keep` says so.
-    fn file(&mut self, path: &[u8], keep: bool) -> Option<(u64, [u8; 32])> {
-        let mut text = Vec::new();
-        let read = open_regular(path).and_then(|mut file| {
-            let mut hash = Sha256::new();
-            let mut size = 0;
-            let mut buffer = [0; 4096];
-            loop {
-                let n = file.read(&mut buffer).ok()?;
-                if n == 0 {
-                    return Some((size, hash.finish()));
-                }
-                size += n as u64;
-                self.left = self.left.checked_sub(n as u64)?;
-                hash.update(&buffer[..n]);
-                if keep {
-                    text.extend_from_slice(&buffer[..n]);
-                }
-            }
-        });
-        if keep {
-            self.project.config = Some(text);
-        }
-        self.project.size += read.map_or(0, |(size, _)| size);
-        read
-    }
-}
-
-/// Opens a regular file, and nothing that took its place since it was looked at.
-fn open_regular(path: &[u8]) -> Option<File> {
-    let file = File::open(path).ok()?;
-    (file.meta().ok()?.kind == Kind::File).then_some(file)
 }
 
 #[derive(Default, SerJson)]
@@ -312,7 +272,6 @@ struct Store {
 #[derive(SerJson)]
 struct Entry {
     path: String,
-    size: u64,
     sha256: String,
 }
 
@@ -329,12 +288,8 @@ fn read(home: &[u8]) -> Store {
         return store;
     };
     for entry in projects.items() {
-        if let (Some(path), Some(size), Some(sha256)) = (
-            entry.get_string("path"),
-            entry.get_u64("size"),
-            entry.get_string("sha256"),
-        ) {
-            store.projects.push(Entry { path, size, sha256 });
+        if let (Some(path), Some(sha256)) = (entry.get_string("path"), entry.get_string("sha256")) {
+            store.projects.push(Entry { path, sha256 });
         }
     }
     store

@@ -4,7 +4,8 @@
 pub struct Sha256 {
     state: [u32; 8],
     block: [u8; 64],
-    len: u64,
+    /// Bytes so far.
+    len: u32,
 }
 
 #[rustfmt::skip]
@@ -32,28 +33,31 @@ impl Sha256 {
         }
     }
 
-    /// Takes in more.
+    /// Takes in more: less than 4 GiB in all.
     pub fn update(&mut self, bytes: &[u8]) {
         for &b in bytes {
             self.block[(self.len % 64) as usize] = b;
-            self.len += 1;
+            self.len = self.len.wrapping_add(1);
             if self.len.is_multiple_of(64) {
                 self.compress();
             }
         }
     }
 
-    /// The digest.
-    pub fn finish(mut self) -> [u8; 32] {
-        let bits = self.len.wrapping_mul(8);
+    /// The digest in hexadecimal.
+    pub fn finish(mut self) -> String {
+        let bits = u64::from(self.len) * 8;
         self.update(&[0x80]);
         while self.len % 64 != 56 {
             self.update(&[0]);
         }
         self.update(&bits.to_be_bytes());
-        let mut out = [0; 32];
-        for (chunk, word) in out.chunks_exact_mut(4).zip(self.state) {
-            chunk.copy_from_slice(&word.to_be_bytes());
+        let mut out = String::new();
+        for word in self.state {
+            for i in (0..8).rev() {
+                let digit = (word >> (4 * i)) as usize & 15;
+                out.push(char::from(b"0123456789abcdef"[digit]));
+            }
         }
         out
     }
@@ -100,7 +104,7 @@ mod tests {
         for part in parts {
             hash.update(part);
         }
-        hash.finish().iter().map(|b| format!("{b:02x}")).collect()
+        hash.finish()
     }
 
     #[test]

@@ -1,7 +1,22 @@
 //! What ends the trust in a project, and what can never have it.
 
 use super::*;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+
+enum State {
+    Nothing,
+    Trusted(Project),
+    Untrusted(Project),
+}
+
+fn state(home: Option<&[u8]>, dir: &[u8]) -> State {
+    match look(home, dir) {
+        None => State::Nothing,
+        Some(p) if p.agreed => State::Trusted(p),
+        Some(p) => State::Untrusted(p),
+    }
+}
 
 struct Dir(PathBuf);
 
@@ -33,11 +48,15 @@ impl Dir {
 
     fn trust(&self) {
         match self.state() {
-            State::Untrusted(p) => remember(&self.bytes("home"), &p).unwrap(),
+            State::Untrusted(p) => remember(Some(&self.bytes("home")), &p).unwrap(),
             _ => panic!("nothing to trust"),
         }
         assert!(self.trusted());
     }
+}
+
+fn text(p: &Project) -> String {
+    String::from_utf8(p.summary()).unwrap()
 }
 
 impl Drop for Dir {
@@ -115,7 +134,7 @@ fn what_can_not_be_read_whole_is_never_trusted() {
     let State::Untrusted(big) = dir.state() else {
         panic!("5 MiB were trusted");
     };
-    assert!(!big.complete && remember(&dir.bytes("home"), &big).is_err());
+    assert!(!big.complete && remember(Some(&dir.bytes("home")), &big).is_err());
     dir.file("p/tools/big", "small");
     dir.trust();
     // A ring of links ends.
@@ -157,7 +176,7 @@ fn the_summary_names_what_would_change() {
         panic!("trusted");
     };
     assert_eq!(
-        p.summary(),
+        text(&p),
         "config.json (base_url \"http://e/\"\", permissions, base_url \"http://f\"), hooks/pre.sh, mcp.json"
     );
     dir.file("p/config.json", "{");
@@ -167,11 +186,8 @@ fn the_summary_names_what_would_change() {
     let State::Untrusted(p) = dir.state() else {
         panic!("trusted");
     };
-    assert!(
-        p.summary()
-            .starts_with("config.json (not valid JSON), hooks/pre.sh, mcp.json")
-    );
-    assert!(p.summary().ends_with("tools/5, 4 more files"));
+    assert!(text(&p).starts_with("config.json (not valid JSON), hooks/pre.sh, mcp.json"));
+    assert!(text(&p).ends_with("tools/5, 4 more files"));
     assert_eq!(p.config.as_deref(), Some(&b"{"[..]));
 }
 
@@ -226,8 +242,8 @@ fn the_store_is_private_small_and_takes_any_path() {
         let State::Untrusted(p) = state(Some(&home), &dir.bytes(name)) else {
             panic!("trusted");
         };
-        remember(&home, &p).unwrap();
-        remember(&home, &p).unwrap();
+        remember(Some(&home), &p).unwrap();
+        remember(Some(&home), &p).unwrap();
         assert!(matches!(
             state(Some(&home), &dir.bytes(name)),
             State::Trusted(_)
@@ -248,7 +264,7 @@ fn the_store_is_private_small_and_takes_any_path() {
     };
     for i in 0..MAX_REMEMBERED {
         p.path = format!("/other/{i}").into_bytes();
-        remember(&dir.bytes("home"), &p).unwrap();
+        remember(Some(&dir.bytes("home")), &p).unwrap();
     }
     assert_eq!(read(&dir.bytes("home")).projects.len(), MAX_REMEMBERED);
     assert_eq!(std::fs::read_dir(dir.0.join("home")).unwrap().count(), 1);

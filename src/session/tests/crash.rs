@@ -482,7 +482,7 @@ fn random_damage_gives_a_valid_conversation_or_an_error() {
         let Ok(mut loaded) = load::load(&File::open(&path).unwrap()) else {
             continue;
         };
-        loaded.builder.finish();
+        loaded.builder.finish(false);
         let checked = message::check(loaded.builder.conversation.iter());
         assert_eq!(checked, Ok(()), "{}", String::from_utf8_lossy(&bytes));
         opened += 1;

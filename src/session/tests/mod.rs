@@ -7,7 +7,7 @@ use super::conversation::Conversation;
 use super::load;
 use super::message;
 use super::record::Session;
-use super::store::{Error, Store};
+use super::store::{Store, What};
 use super::testing::Dir;
 use crate::provider::{Call, Reply};
 use crate::sys::storage::fault;
@@ -93,7 +93,7 @@ fn load_bytes(dir: &Path, bytes: &[u8]) -> Vec<String> {
     let path = dir.join("probe");
     std::fs::write(&path, bytes).unwrap();
     let mut loaded = load::load(&File::open(&path).unwrap()).unwrap();
-    loaded.builder.finish();
+    loaded.builder.finish(false);
     message::check(loaded.builder.conversation.iter()).unwrap();
     texts(&loaded.builder.conversation)
 }

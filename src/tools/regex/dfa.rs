@@ -55,7 +55,7 @@ pub struct Dfa {
     stack: Vec<u16>,
     /// Two bits an address: followed, listed in `next`.
     marks: Vec<u8>,
-    /// `\n` and `\r` count as ends of the haystack. To be set before the first run.
+    /// `\n` counts as an end of the haystack and so does, for what comes before it, `\r`. To be set before the first run.
     pub lines: bool,
     /// Bytes of states kept; over it, all are forgotten and made again.
     pub cache: usize,
@@ -167,7 +167,11 @@ impl Dfa {
         self.next.clear();
         self.stack.clear();
         self.marks.fill(0);
-        let mut after = ahead | search;
+        let passed = match byte {
+            Some(b'\r') => OTHER,
+            _ => ahead,
+        };
+        let mut after = passed | search;
         'list: for i in off as usize..off as usize + usize::from(len) {
             self.stack.push(self.lists[i]);
             while let Some(at) = self.stack.pop() {
@@ -202,7 +206,7 @@ impl Dfa {
                         }
                     }
                     Inst::Match => {
-                        after = ahead | MATCH;
+                        after = passed | MATCH;
                         // Whatever comes later in the list is less preferred; backwards, the longest is wanted.
                         if !self.prog.reverse {
                             break 'list;

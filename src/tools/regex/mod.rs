@@ -54,10 +54,10 @@ impl Regex {
         })
     }
 
-    /// Makes `^` and `$` match around each `\n` and `\r`, too. To be called before the first search.
+    /// For [`Regex::candidate`] and [`Regex::is_match`], `^` matches after each `\n`, too, and `$` before each `\n` and
+    /// `\r`. To be called before the first search.
     pub fn by_lines(&mut self) {
         self.forward.lines = true;
-        self.reverse.lines = true;
     }
 
     /// A place in the first line at or after `start` that may have a match; `hay` may have many lines, and none before
@@ -279,6 +279,27 @@ mod tests {
                 Err(e) => assert!(e.contains(part), "{pattern}: {e}"),
             }
         }
+    }
+
+    #[test]
+    fn lines_of_a_buffer() {
+        for (pattern, hay, start, right) in [
+            ("^[bx]$", "a\nb\r\nc", 0, Some(3)),
+            ("^[bx]$", "ab\nbc\nc\rb", 0, None),
+            ("c|^$", "a\n\nb", 0, Some(2)),
+            ("c|^$", "a\n\nb", 3, None),
+            (r"[^x]*\d", "a\nb\n1\n2", 0, Some(5)),
+            (r"o+\b", "foo\n", 0, Some(3)),
+            ("a[xy]bcd", "a\nbcd\nbcd", 3, Some(6)),
+        ] {
+            let mut re = Regex::new(pattern, false).unwrap();
+            re.by_lines();
+            let at = re.candidate(hay.as_bytes(), start);
+            let line = |at: usize| hay[..at].matches('\n').count();
+            assert_eq!(at.map(line), right.map(line), "{pattern} {hay:?}");
+        }
+        // Elsewhere a newline is no border.
+        assert!(!Regex::new("^b", false).unwrap().is_match(b"a\nb"));
     }
 
     #[test]
