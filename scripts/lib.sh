@@ -2,11 +2,9 @@
 
 die() { echo "${0##*/}: $*" >&2; exit 1; }
 
-# What makes the binary small: no unwinding, no panic texts, no Debug output, no relocations,
-# and on MIPS delay slots filled from beyond the branch too (20 KB less of nops).
+# What makes the binary small: no unwinding, no panic texts, no Debug output, no relocations.
 size_flags="-Zunstable-options -Cpanic=immediate-abort -Zlocation-detail=none -Zfmt-debug=none \
- -Crelocation-model=static -Cforce-unwind-tables=no -Ctarget-feature=+crt-static -Clink-self-contained=no \
- -Cllvm-args=-disable-mips-df-forward-search=false -Cllvm-args=-disable-mips-df-succbb-search=false"
+ -Crelocation-model=static -Cforce-unwind-tables=no -Ctarget-feature=+crt-static -Clink-self-contained=no"
 
 # MIPS alone: fill branch delay slots by looking past the branch too, and jump instead of call at a function's end. Both are
 # off in LLVM's back end by default; the unit tests pass with them under qemu. 17 KB of 640.

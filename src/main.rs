@@ -1,5 +1,6 @@
 //! Arguments → one of the front ends → exit code; nothing else.
 #![no_main]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
 
 #[path = "sys/alloc.rs"]
 mod alloc;

@@ -172,6 +172,53 @@ extern "C" fn ioctl(fd: libc::c_int, request: libc::c_int, argument: usize) -> l
     unsafe { libc::syscall(libc::SYS_ioctl, fd, request, argument) as libc::c_int }
 }
 
+/// As [`ioctl`]: the C library's knows the options' forms in kernels before 5.1, for programs with 64-bit times.
+#[cfg(target_env = "musl")]
+#[unsafe(no_mangle)]
+extern "C" fn setsockopt(
+    fd: libc::c_int,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: *const libc::c_void,
+    size: libc::socklen_t,
+) -> libc::c_int {
+    // SAFETY: what the caller asks for.
+    unsafe { libc::syscall(libc::SYS_setsockopt, fd, level, name, value, size) as libc::c_int }
+}
+
+/// As [`setsockopt`].
+#[cfg(target_env = "musl")]
+#[unsafe(no_mangle)]
+extern "C" fn getsockopt(
+    fd: libc::c_int,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: *mut libc::c_void,
+    size: *mut libc::socklen_t,
+) -> libc::c_int {
+    // SAFETY: what the caller asks for.
+    unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, value, size) as libc::c_int }
+}
+
+/// The name lookup asks whether a host's name is text in this locale. Names that get there are ASCII: minreq refuses
+/// others.
+#[cfg(target_env = "musl")]
+#[unsafe(no_mangle)]
+extern "C" fn mbstowcs(_: *mut libc::wchar_t, _: *const libc::c_char, _: usize) -> usize {
+    0
+}
+
+/// Without the handlers that threads would need around it.
+#[cfg(target_env = "musl")]
+#[unsafe(no_mangle)]
+extern "C" fn fork() -> libc::pid_t {
+    unsafe extern "C" {
+        fn _Fork() -> libc::pid_t;
+    }
+    // SAFETY: one thread.
+    unsafe { _Fork() }
+}
+
 /// Stands in for the C library's pattern-defeating quicksort: its one caller sorts the few addresses of a host.
 ///
 /// # Safety
