@@ -2,9 +2,11 @@
 //! these symbols belong to a whole program: test programs keep the standard ones.
 #![allow(unsafe_code)]
 
+#[cfg(target_env = "musl")]
 use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::{CStr, OsString};
 use std::os::unix::ffi::OsStringExt;
+#[cfg(target_env = "musl")]
 use std::ptr::{copy_nonoverlapping, null_mut};
 
 /// The C library calls this. The standard library's own start is left out on purpose: it is 6 KB that watch for stack
@@ -36,8 +38,10 @@ fn open_standard_descriptors() {
 }
 
 /// What the C library itself takes from the heap (address lists, time zones) carries its size in front.
+#[cfg(target_env = "musl")]
 const PREFIX: usize = 16;
 
+#[cfg(target_env = "musl")]
 fn c_layout(size: usize) -> Option<Layout> {
     Layout::from_size_align(size.checked_add(PREFIX)?, 2 * size_of::<usize>()).ok()
 }
