@@ -1,10 +1,16 @@
 //! The texts of `--help` and `--version`.
 
-use super::flags::{COLUMN, OPTIONS};
-use super::words::{WORDS, Word};
+use super::flags::OPTIONS;
+use super::words::Word;
 
 /// What follows the reserved words.
 const REST: &str = "
+Words that are no prompt
+  sessions [list]         saved sessions, as --list-sessions
+  sessions prune DAYS     as --prune-sessions
+  modes                   the modes and their tools
+  Reserved for later: checkpoint rules skill marketplace mcp doctor
+
 Environment
   OPENAI_API_KEY          API key; ANTHROPIC_API_KEY for a base URL of your own
   CLUADE_BASE_URL         base URL, else OPENAI_BASE_URL
@@ -26,20 +32,6 @@ Examples
 /// The text of `--help`: at most 80 columns.
 pub fn help() -> Vec<u8> {
     let mut out = OPTIONS.as_bytes().to_vec();
-    out.extend_from_slice(b"\nWords that are no prompt\n");
-    for word in WORDS {
-        let start = out.len();
-        out.extend_from_slice(b"  ");
-        out.extend_from_slice(word.name.as_bytes());
-        out.resize(start + COLUMN, b' ');
-        out.extend_from_slice(word.help.as_bytes());
-        out.push(b'\n');
-        if word.verbs.len() > 1 {
-            out.resize(out.len() + COLUMN, b' ');
-            push_verbs(&mut out, word);
-            out.push(b'\n');
-        }
-    }
     out.extend_from_slice(REST.as_bytes());
     out
 }

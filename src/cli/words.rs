@@ -20,8 +20,6 @@ pub struct Word {
     pub name: &'static str,
     /// Its verbs; the first one is meant when none is given and it needs no arguments.
     pub verbs: &'static [Verb],
-    /// One line of help.
-    pub help: &'static str,
 }
 
 const ANY: u8 = u8::MAX;
@@ -50,7 +48,6 @@ const fn with_options(
 pub static WORDS: &[Word] = &[
     Word {
         name: "sessions",
-        help: "saved sessions",
         verbs: &[
             verb("list", "", 0, 0),
             verb("show", "ID", 1, 1),
@@ -64,7 +61,6 @@ pub static WORDS: &[Word] = &[
     },
     Word {
         name: "checkpoint",
-        help: "files as they were before a change",
         verbs: &[
             verb("list", "", 0, 0),
             verb("restore", "ID", 1, 1),
@@ -73,17 +69,14 @@ pub static WORDS: &[Word] = &[
     },
     Word {
         name: "rules",
-        help: "the instruction files that apply here",
         verbs: &[verb("list", "", 0, 0)],
     },
     Word {
         name: "modes",
-        help: "the modes and their tools",
         verbs: &[verb("list", "", 0, 0)],
     },
     Word {
         name: "skill",
-        help: "installed skills",
         verbs: &[
             verb("list", "", 0, 0),
             with_options(
@@ -102,12 +95,10 @@ pub static WORDS: &[Word] = &[
     },
     Word {
         name: "marketplace",
-        help: "what of a plugin marketplace works here",
         verbs: &[verb("", "SOURCE", 1, 1)],
     },
     Word {
         name: "mcp",
-        help: "MCP servers",
         verbs: &[
             verb("list", "", 0, 0),
             with_options(
@@ -128,7 +119,6 @@ pub static WORDS: &[Word] = &[
     },
     Word {
         name: "doctor",
-        help: "whether this device and the API are fit to work",
         verbs: &[with_options(
             "",
             "[--endpoint]",
