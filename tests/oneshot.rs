@@ -478,3 +478,27 @@ fn compact_called_by_the_model_replaces_the_history() {
     );
     s.check();
 }
+
+#[test]
+fn show_tools_json_shows_the_raw_reply_and_the_calls() {
+    let p = Place::new("debug");
+    let s = Server::new(vec![
+        Answer::calls(&[("bash", r#"{"workdir":"/","command":"true"}"#)]).reasoning("hm"),
+        Answer::text("ok"),
+    ]);
+    let ran = run(&mut p.cluade(&s, &["-q", "--show-tools-json", "x"])).expect(0);
+    assert_eq!(ran.out(), "ok\n");
+    assert!(ran.stderr.contains("data: {"), "the raw body");
+    assert!(
+        ran.stderr.contains("1 tool calls, 2 bytes of reasoning"),
+        "{}",
+        ran.stderr
+    );
+    let pretty = "bash {\n  \"command\": \"true\",\n  \"workdir\": \"/\"\n}\n";
+    let compact = "bash {\"command\":\"true\",\"workdir\":\"/\"}\n";
+    assert!(
+        ran.stderr.contains(pretty) && ran.stderr.contains(compact),
+        "{}",
+        ran.stderr
+    );
+}

@@ -239,7 +239,9 @@ impl Run<'_> {
         if let (Ok(_), Some(path)) = (&transport, self.args.bytes(Opt::Record)) {
             transport = transport.and_then(|t| t.record(fs::path(path)));
         }
-        client.set_transport(transport.map_err(|e| usage_string(e.message))?);
+        let mut transport = transport.map_err(|e| usage_string(e.message))?;
+        transport.echo = self.args.has(Opt::ShowToolsJson);
+        client.set_transport(transport);
         Ok(client)
     }
 

@@ -13,6 +13,7 @@ use crate::policy::redact::redact;
 use crate::provider::Stage;
 use crate::sys::fs::{self, os_text};
 use crate::sys::{out, process::Watch, signal};
+use crate::text::push_visible;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -38,6 +39,8 @@ const MAX_SIZE: usize = 64 * 1024 * 1024;
 pub struct Transport {
     replay: Option<Player>,
     record: Option<File>,
+    /// Bodies go to standard error as they come, secrets taken out (`--show-tools-json`).
+    pub echo: bool,
 }
 
 struct Player {
@@ -72,7 +75,7 @@ impl Transport {
                 number: 0,
                 path: owned(path),
             }),
-            record: None,
+            ..Transport::default()
         })
     }
 
@@ -107,7 +110,13 @@ impl Transport {
         sink: &mut Sink,
     ) -> Result<(), Error> {
         let mut line = self.record.is_some().then(|| Recorded::new(request));
+        let echo = self.echo;
         let mut both = |piece: Piece| {
+            if let (true, Piece::Body(bytes)) = (echo, &piece) {
+                let mut visible = Vec::new();
+                push_visible(&mut visible, &redact(bytes, &[]));
+                out::stderr(&visible);
+            }
             if let Some(line) = &mut line {
                 line.piece(&piece);
             }
