@@ -166,7 +166,7 @@ mod tests {
     use crate::provider::transport::Head;
     use crate::provider::{Class, Failure};
 
-    fn http(status: u16, body: &str) -> Failure {
+    fn http(status: u16, body: &str) -> Box<Failure> {
         let head = Head {
             status,
             headers: vec![("content-type".into(), "application/json".into())],

@@ -13,7 +13,7 @@ pub use said::{is_error, push_line};
 
 /// Judges a reply whose status is not 2xx. Nothing in `body` is trusted to be there: uclient-fetch shows neither head nor
 /// body of a refusal.
-pub fn classify(head: &Head, body: &[u8]) -> Failure {
+pub fn classify(head: &Head, body: &[u8]) -> Box<Failure> {
     let mut body = body.trim_ascii();
     body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
     if let Some(at) = find(&body[..body.len().min(200)], b"data:")
@@ -56,7 +56,7 @@ pub fn classify(head: &Head, body: &[u8]) -> Failure {
 
 /// Judges an error object that came inside a reply, bare or with what it was wrapped in. `status` is 0 when only the object
 /// can tell.
-pub fn from_error_json(value: Value, status: u16) -> Failure {
+pub fn from_error_json(value: Value, status: u16) -> Box<Failure> {
     let said = Said::read(value);
     let status = if status == 0 { said.status } else { status };
     let mut message = b"the server reported an error".to_vec();
@@ -77,7 +77,7 @@ pub fn from_error_json(value: Value, status: u16) -> Failure {
 }
 
 /// Judges an error that came inside a reply and may be JSON or plain text.
-pub fn from_error_text(text: &[u8]) -> Failure {
+pub fn from_error_text(text: &[u8]) -> Box<Failure> {
     let text = text.trim_ascii();
     if let Ok((value, _)) = parse_prefix(text) {
         return from_error_json(value, 0);
@@ -88,7 +88,7 @@ pub fn from_error_text(text: &[u8]) -> Failure {
 }
 
 /// Judges a page that came with a good status: a captive portal, or a web site where the API should be.
-pub fn from_page(status: u16, body: &[u8]) -> Failure {
+pub fn from_page(status: u16, body: &[u8]) -> Box<Failure> {
     let mut message = b"the server answered with an ".to_vec();
     push_line(&mut message, &page(body));
     message.extend_from_slice(
@@ -98,7 +98,7 @@ pub fn from_page(status: u16, body: &[u8]) -> Failure {
 }
 
 /// Judges what a transport said.
-pub fn from_transport(error: &transport::Error) -> Failure {
+pub fn from_transport(error: &transport::Error) -> Box<Failure> {
     let class = match (error.cancelled, error.transient) {
         (true, _) => Class::Cancelled,
         (_, true) => Class::Transient,
@@ -110,15 +110,15 @@ pub fn from_transport(error: &transport::Error) -> Failure {
 }
 
 /// A failure with nothing but its message.
-pub fn plain(class: Class, stage: Stage, status: u16, message: Vec<u8>) -> Failure {
-    Failure {
+pub fn plain(class: Class, stage: Stage, status: u16, message: Vec<u8>) -> Box<Failure> {
+    Box::new(Failure {
         class,
         stage,
         status,
         message: String::from_utf8(message).unwrap_or_default(),
         retry_after: None,
         adapt: None,
-    }
+    })
 }
 
 fn page(body: &[u8]) -> Vec<u8> {
@@ -207,7 +207,7 @@ fn judge(f: &mut Failure, head: &Head, said: &Said, body: &[u8], blank: bool) {
 mod tests {
     use super::*;
 
-    fn http(status: u16, body: &str) -> Failure {
+    fn http(status: u16, body: &str) -> Box<Failure> {
         let head = Head {
             status,
             headers: vec![("content-type".into(), "application/json".into())],
