@@ -107,7 +107,7 @@ fn play(response: &Response, cuts: &mut dyn FnMut(usize) -> usize) -> Played {
         rest = &rest[n..];
     }
     Played {
-        result: assembler.finish(end),
+        result: assembler.finish(end).map_err(|e| *e),
         text,
         reasoning,
     }

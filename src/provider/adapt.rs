@@ -1,7 +1,8 @@
 //! What to change in a request that was refused, read from the words of the refusal.
 
 use super::Adapt;
-use super::said::{Said, any, find, is_one};
+use super::said::{Said, find, is_one};
+use super::words::*;
 
 /// A field name follows (and ends at the first byte that fits no name). Each says that the server does not know it.
 const UNKNOWN_FIELD: &str = "unknown name \"|unknown name '|unsupported parameter: |unsupported parameter '\
@@ -67,45 +68,42 @@ pub fn room(words: &[u8]) -> Option<Adapt> {
     (left >= 1024).then_some(Adapt::MaxTokens(left - left / 32))
 }
 
-/// What to change in the request for the one adapted try.
-pub fn change(said: &Said, words: &[u8]) -> Option<Adapt> {
-    let has = |list: &str| any(words, list);
+/// What to change in the request for the one adapted try. `bits`: the lists of [`super::words`] that fit.
+pub fn change(said: &Said, words: &[u8], bits: u32) -> Option<Adapt> {
+    let has = |list: u32| bits & list != 0;
     let drop = |name: &str| Some(Adapt::DropField(name.to_string()));
-    let unknown = has(
-        "unsupported|not supported|unknown|unrecognized|unexpected|extra inputs|extra_forbidden|additional properties",
-    );
-    if !unknown && has("must be passed back|missing") {
+    let unknown = has(UNKNOWN);
+    if !unknown && has(MISSING) {
         for field in ["reasoning_content", "reasoning_details", "reasoning"] {
-            if has(field) {
+            if find(words, field.as_bytes()).is_some() {
                 return Some(Adapt::AddMessageField(field.to_string()));
             }
         }
     }
-    if unknown && has("max_completion_tokens") && has("max_tokens") {
+    if unknown && has(MAX_COMPLETION) && has(MAX_TOKENS) {
         return Some(Adapt::RenameMaxTokens);
     }
-    let refused = unknown || has("does not support");
-    if refused && has("tool_choice") {
+    let refused = has(UNKNOWN | NO_SUPPORT);
+    if refused && has(TOOL_CHOICE) {
         return drop("tool_choice");
     }
     if let Some(path) = field(said, words, unknown) {
         let end = path.iter().rposition(|b| b".]".contains(b));
-        let name = path[end.map_or(0, |i| i + 1)..].to_vec();
+        let name = &path[end.map_or(0, |i| i + 1)..];
         // Without these a message is none.
-        if is_one(&name, "|role|content|tool_calls|tool_call_id") {
+        if is_one(name, "|role|content|tool_calls|tool_call_id") {
             return None;
         }
-        let of_message = find(&path, b"messages").is_some()
-            || name == b"reasoning_content"
-            || has("'messages.|messages[");
-        let name = String::from_utf8(name).unwrap_or_default();
+        let of_message =
+            find(&path, b"messages").is_some() || name == b"reasoning_content" || has(IN_MESSAGES);
+        let name = String::from_utf8(name.to_vec()).unwrap_or_default();
         return Some(if of_message {
             Adapt::StripMessageField(name)
         } else {
             Adapt::DropField(name)
         });
     }
-    if has("max_tokens|max_completion_tokens|max_new_tokens") {
+    if has(MAX_TOKENS | MAX_COMPLETION | MAX_NEW) {
         // "supports at most 16384", "less than or equal to `8192`", "the valid range of max_tokens is [1, 8192]".
         let most = "at most |less than or equal to |maximum value of |maximum is |must be <= |cannot exceed |[1, ";
         let mut most = most.as_bytes().split(|&b| b == b'|');
@@ -114,14 +112,10 @@ pub fn change(said: &Said, words: &[u8]) -> Option<Adapt> {
             return Some(Adapt::MaxTokens(most));
         }
     }
-    if (refused || has("only 1 is allowed")) && has("temperature") {
+    if has(UNKNOWN | NO_SUPPORT | ONLY_ONE) && has(TEMPERATURE) {
         return drop("temperature");
     }
-    if has("must not be empty|cannot be empty|content is empty|non-empty content") && has("content")
-    {
-        return Some(Adapt::NullContent);
-    }
-    None
+    (has(EMPTY) && has(NAMES_CONTENT)).then_some(Adapt::NullContent)
 }
 
 /// The path of the field the server does not know, as it spells it.
@@ -166,7 +160,7 @@ mod tests {
     use crate::provider::transport::Head;
     use crate::provider::{Class, Failure};
 
-    fn http(status: u16, body: &str) -> Failure {
+    fn http(status: u16, body: &str) -> Box<Failure> {
         let head = Head {
             status,
             headers: vec![("content-type".into(), "application/json".into())],

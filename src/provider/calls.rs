@@ -12,7 +12,7 @@ const MAX_CALLS: usize = 128;
 /// The calls of a reply while it arrives.
 #[derive(Default)]
 pub struct Calls {
-    parts: Vec<Part>,
+    parts: Vec<Box<Part>>,
     /// A call was dropped because of [`MAX_CALLS`].
     too_many: bool,
 }
@@ -140,12 +140,10 @@ impl Calls {
             }
             None => {
                 let last = self.parts.iter().map(|p| p.order).max();
-                self.parts.push(Part {
-                    index: f.index,
-                    // Without a number a call stands behind those that came before it.
-                    order: f.index.or(last).unwrap_or(0),
-                    ..Part::default()
-                });
+                let mut part = Box::<Part>::default();
+                // Without a number a call stands behind those that came before it.
+                (part.index, part.order) = (f.index, f.index.or(last).unwrap_or(0));
+                self.parts.push(part);
                 self.parts.len() - 1
             }
         };
@@ -171,11 +169,8 @@ impl Calls {
 
     /// Adds a call that was found in text, with its arguments when they could be read.
     pub fn push_found(&mut self, name: String, arguments: Option<&[u8]>) {
-        let mut part = Part {
-            name,
-            leaked: arguments.is_none(),
-            ..Part::default()
-        };
+        let mut part = Box::<Part>::default();
+        (part.name, part.leaked) = (name, arguments.is_none());
         let arguments = arguments.unwrap_or_default();
         part.text.push_plain(arguments);
         self.parts.push(part);
@@ -183,28 +178,21 @@ impl Calls {
 
     /// The call a fragment continues; `None` when it begins one.
     fn find(&self, f: &Fragment, tools: &[String]) -> Option<usize> {
-        let same_id = |p: &Part| !f.id.is_empty() && p.id == f.id;
         // By id and number; by the number alone; by the id alone, when the number runs on although it is the same call.
-        let (mut by_both, mut by_index, mut by_id) = (None, None, None);
+        // Without a number by the id; without both it is the last.
+        let (mut best, mut at) = (1, None);
         for (i, p) in self.parts.iter().enumerate() {
-            let (index, id) = (p.index == f.index, same_id(p));
-            if index {
-                by_index = Some(i);
-            }
-            if id {
-                by_id = Some(i);
-            }
-            if index && id {
-                by_both = Some(i);
+            let id = !f.id.is_empty() && p.id == f.id;
+            let rank = match f.index {
+                Some(_) if p.index == f.index => 2 + u32::from(id),
+                Some(_) => u32::from(id && f.name.is_empty()),
+                None => u32::from(id || f.id.is_empty()),
+            };
+            if rank >= best {
+                (best, at) = (rank, Some(i));
             }
         }
-        let at = if f.index.is_some() {
-            by_both.or(by_index).or(by_id.filter(|_| f.name.is_empty()))
-        } else if !f.id.is_empty() {
-            by_id
-        } else {
-            self.parts.len().checked_sub(1)
-        }?;
+        let at = at?;
         let part = self.parts.get(at)?;
         let whole = part.scan.is_whole();
         // Another id under the same number is another call, unless an unfinished one just got a new id with more of its
@@ -219,19 +207,15 @@ impl Calls {
         if f.name != part.name {
             let begun = !part.text.out.is_empty();
             let other = whole || known(tools, &f.name) && (begun || known(tools, &part.name));
-            return if other && joined(&part.name, &f.name, tools).is_none() {
-                None
-            } else {
-                Some(at)
-            };
+            let other = other && joined(&part.name, &f.name, tools).is_none();
+            return (!other).then_some(at);
         }
         // The same name once more with no id to tell: a second call, if the first is whole and this one begins an object
         // that is not the same again.
         let anonymous = f.id.is_empty() && part.id.is_empty();
-        if anonymous && whole && part.text.out != b"{}" && begins_another(f.arguments, part) {
-            return None;
-        }
-        Some(at)
+        let another =
+            anonymous && whole && part.text.out != b"{}" && begins_another(f.arguments, part);
+        (!another).then_some(at)
     }
 
     /// The calls in order, each with a name, an id that is unique among them, and arguments that are one object, or a
@@ -248,19 +232,17 @@ impl Calls {
         }
         let seed = time::monotonic_ms() as u32 ^ (time::unix_seconds() as u32).rotate_left(20);
         let mut out: Vec<Call> = Vec::with_capacity(parts.len());
-        for (i, mut part) in parts.into_iter().enumerate() {
+        for (i, part) in parts.iter_mut().enumerate() {
             part.text.flush();
             let name = clean_name(&part.name, tools);
-            let raw = part.text.out;
+            let raw = std::mem::take(&mut part.text.out);
             if name.is_empty() && raw.is_empty() {
                 continue;
             }
-            let mut call = Call {
-                id: part.id,
-                name: name.to_string(),
-                extra: part.extra,
-                ..Call::default()
-            };
+            let mut call = Call::default();
+            call.name.push_str(name);
+            std::mem::swap(&mut call.id, &mut part.id);
+            std::mem::swap(&mut call.extra, &mut part.extra);
             if call.id.is_empty() || out.iter().any(|c| c.id == call.id) {
                 let mut n = seed.wrapping_add(i as u32);
                 loop {
@@ -271,13 +253,14 @@ impl Calls {
                     n = n.wrapping_add(1);
                 }
             }
-            let mut fault = String::new();
-            match arguments(&raw) {
-                Err(Fault::Cut) => fault = Fault::Cut.phrase(),
-                _ if !stopped.is_empty() => fault.push_str(stopped),
-                Err(why) => fault = why.phrase(),
-                Ok(object) => call.arguments = object,
-            }
+            let mut fault = match arguments(&raw) {
+                Err(why) if stopped.is_empty() || why == Fault::Cut => why.phrase(),
+                Err(_) => stopped.to_string(),
+                Ok(object) => {
+                    call.arguments = object;
+                    stopped.to_string()
+                }
+            };
             let mut what = "";
             if part.leaked {
                 what = "this call came as text and could not be read; make it again as a tool call";
@@ -287,8 +270,7 @@ impl Calls {
                 what = "the call has no tool name";
             }
             if !what.is_empty() {
-                fault.clear();
-                fault.push_str(what);
+                fault = what.to_string();
             }
             if !fault.is_empty() {
                 call.fault = Some(fault);

@@ -512,8 +512,7 @@ impl Client {
         };
         let reply = match assembler.finish(sent) {
             Ok(reply) => reply,
-            Err(failure) => {
-                let mut failure = Box::new(failure);
+            Err(mut failure) => {
                 explain(&mut failure, &self.here().keys, &url);
                 return Err(failure);
             }

@@ -3,7 +3,6 @@
 
 use super::Delta;
 use super::leak::{self, Opener, Verdict};
-use super::said::find;
 use crate::json::{Joiner, Text};
 
 const OPEN: &[u8] = b"<think>";
@@ -54,22 +53,20 @@ struct Code {
 }
 
 impl Code {
-    fn feed(&mut self, text: &[u8]) {
-        for &b in text {
-            if b == b'`' {
-                self.run = self.run.saturating_add(1);
-                continue;
-            }
-            match self.run {
-                0 => {}
-                3.. => (self.fence, self.span) = (!self.fence, false),
-                _ if !self.fence => self.span = !self.span,
-                _ => {}
-            }
-            self.run = 0;
-            // A lone backtick doesn't reach beyond its line.
-            self.span &= b != b'\n';
+    fn feed(&mut self, b: u8) {
+        if b == b'`' {
+            self.run = self.run.saturating_add(1);
+            return;
         }
+        match self.run {
+            0 => {}
+            3.. => (self.fence, self.span) = (!self.fence, false),
+            _ if !self.fence => self.span = !self.span,
+            _ => {}
+        }
+        self.run = 0;
+        // A lone backtick doesn't reach beyond its line.
+        self.span &= b != b'\n';
     }
 
     fn inside(&self) -> bool {
@@ -138,86 +135,71 @@ impl Content {
         tools: &[String],
     ) -> &'a [u8] {
         let mut rest = text;
-        while !rest.is_empty() {
+        while let Some(&b) = rest.first() {
+            let is_tag = b == b'<' && rest.starts_with(CLOSE);
+            let half = b == b'<' && !last && !is_tag && CLOSE.starts_with(rest);
+            // How many bytes the tag takes away; none: one byte of text.
+            let mut taken = 0;
             match self.mode {
                 Mode::Start => {
                     let begun = rest.trim_ascii_start();
+                    if !last && OPEN.starts_with(begun) && rest.len() < 256 {
+                        return rest;
+                    }
+                    self.mode = Mode::Body;
                     if let Some(after) = begun.strip_prefix(OPEN) {
                         (self.mode, self.tagged) = (Mode::Think, true);
                         rest = after;
-                    } else if !last && OPEN.starts_with(begun) && rest.len() < 256 {
-                        break;
-                    } else {
-                        self.mode = Mode::Body;
-                        if self.tagged {
-                            rest = begun;
-                        }
+                    } else if self.tagged {
+                        rest = begun;
                     }
+                    continue;
                 }
-                Mode::Think => {
-                    let end = find(rest, CLOSE);
-                    let held = if last { 0 } else { overlap(rest, CLOSE) };
-                    let n = end.unwrap_or(rest.len() - held);
-                    self.thought.extend_from_slice(&rest[..n]);
-                    rest = &rest[n..];
-                    if end.is_none() {
-                        break;
-                    }
-                    rest = &rest[CLOSE.len()..];
+                Mode::Think if half => return rest,
+                Mode::Think if is_tag => {
                     self.mode = Mode::Start;
+                    taken = CLOSE.len();
                 }
-                Mode::Body => {
-                    let n = memchr::memchr2(b'<', b'[', rest).unwrap_or(rest.len());
-                    self.put(&rest[..n]);
-                    rest = &rest[n..];
-                    if rest.is_empty() {
-                        break;
-                    }
-                    if !self.code.inside() {
-                        if rest.starts_with(CLOSE) && self.close(reasoned) {
-                            rest = &rest[CLOSE.len()..];
-                            continue;
-                        }
-                        if !last && CLOSE.starts_with(rest) {
-                            break;
-                        }
+                Mode::Body if matches!(b, b'<' | b'[') && !self.code.inside() => {
+                    if is_tag && self.close(reasoned) {
+                        taken = CLOSE.len();
+                    } else if half {
+                        return rest;
+                    } else {
                         match leak::opener(rest, last) {
                             Opener::Yes => {
                                 self.mode = Mode::Held;
                                 continue;
                             }
-                            Opener::Maybe => break,
+                            Opener::Maybe => return rest,
                             Opener::No => {}
                         }
                     }
-                    rest = self.put_one(rest);
                 }
-                Mode::Held if !last => break,
+                Mode::Held if !last => return rest,
                 Mode::Held => {
                     self.mode = Mode::Body;
-                    match leak::read(rest, tools) {
-                        Verdict::Text => rest = self.put_one(rest),
-                        verdict => {
-                            let end = self.answer.trim_ascii_end().len();
-                            self.answer.truncate(end);
-                            self.leak = Some(verdict);
-                            return b"";
-                        }
+                    let verdict = leak::read(rest, tools);
+                    if verdict != Verdict::Text {
+                        let end = self.answer.trim_ascii_end().len();
+                        self.answer.truncate(end);
+                        self.leak = Some(verdict);
+                        return b"";
                     }
                 }
+                _ => {}
             }
+            if taken == 0 {
+                taken = 1;
+                if self.mode == Mode::Think {
+                    self.thought.push(b);
+                } else {
+                    self.answer.push(b);
+                    self.code.feed(b);
+                }
+            }
+            rest = rest.get(taken..).unwrap_or_default();
         }
-        rest
-    }
-
-    fn put(&mut self, text: &[u8]) {
-        self.answer.extend_from_slice(text);
-        self.code.feed(text);
-    }
-
-    fn put_one<'a>(&mut self, rest: &'a [u8]) -> &'a [u8] {
-        let (one, rest) = rest.split_at(1.min(rest.len()));
-        self.put(one);
         rest
     }
 
@@ -237,14 +219,6 @@ impl Content {
         (self.mode, self.tagged) = (Mode::Start, true);
         true
     }
-}
-
-/// How many bytes at the end of `text` may be the start of `tag`.
-fn overlap(text: &[u8], tag: &[u8]) -> usize {
-    (1..tag.len().min(text.len() + 1))
-        .rev()
-        .find(|&n| text.ends_with(&tag[..n]))
-        .unwrap_or(0)
 }
 
 #[cfg(test)]

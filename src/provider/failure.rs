@@ -4,7 +4,7 @@
 use super::adapt::{change, number_after, room};
 use super::said::{self, Said, any, find};
 use super::transport::{self, Head};
-use super::words::{AUTH, BILLING, CODES, CONTEXT, FILTER, PASSING, TEMPLATE, THROTTLE};
+use super::words::*;
 use super::{Adapt, Class, Failure, Stage, wait};
 use crate::json::{Value, parse_prefix};
 use crate::text::push_dec;
@@ -13,7 +13,7 @@ pub use said::{is_error, push_line};
 
 /// Judges a reply whose status is not 2xx. Nothing in `body` is trusted to be there: uclient-fetch shows neither head nor
 /// body of a refusal.
-pub fn classify(head: &Head, body: &[u8]) -> Failure {
+pub fn classify(head: &Head, body: &[u8]) -> Box<Failure> {
     let mut body = body.trim_ascii();
     body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
     if let Some(at) = find(&body[..body.len().min(200)], b"data:")
@@ -56,7 +56,7 @@ pub fn classify(head: &Head, body: &[u8]) -> Failure {
 
 /// Judges an error object that came inside a reply, bare or with what it was wrapped in. `status` is 0 when only the object
 /// can tell.
-pub fn from_error_json(value: Value, status: u16) -> Failure {
+pub fn from_error_json(value: Value, status: u16) -> Box<Failure> {
     let said = Said::read(value);
     let status = if status == 0 { said.status } else { status };
     let mut message = b"the server reported an error".to_vec();
@@ -77,7 +77,7 @@ pub fn from_error_json(value: Value, status: u16) -> Failure {
 }
 
 /// Judges an error that came inside a reply and may be JSON or plain text.
-pub fn from_error_text(text: &[u8]) -> Failure {
+pub fn from_error_text(text: &[u8]) -> Box<Failure> {
     let text = text.trim_ascii();
     if let Ok((value, _)) = parse_prefix(text) {
         return from_error_json(value, 0);
@@ -88,7 +88,7 @@ pub fn from_error_text(text: &[u8]) -> Failure {
 }
 
 /// Judges a page that came with a good status: a captive portal, or a web site where the API should be.
-pub fn from_page(status: u16, body: &[u8]) -> Failure {
+pub fn from_page(status: u16, body: &[u8]) -> Box<Failure> {
     let mut message = b"the server answered with an ".to_vec();
     push_line(&mut message, &page(body));
     message.extend_from_slice(
@@ -98,7 +98,7 @@ pub fn from_page(status: u16, body: &[u8]) -> Failure {
 }
 
 /// Judges what a transport said.
-pub fn from_transport(error: &transport::Error) -> Failure {
+pub fn from_transport(error: &transport::Error) -> Box<Failure> {
     let class = match (error.cancelled, error.transient) {
         (true, _) => Class::Cancelled,
         (_, true) => Class::Transient,
@@ -110,15 +110,15 @@ pub fn from_transport(error: &transport::Error) -> Failure {
 }
 
 /// A failure with nothing but its message.
-pub fn plain(class: Class, stage: Stage, status: u16, message: Vec<u8>) -> Failure {
-    Failure {
+pub fn plain(class: Class, stage: Stage, status: u16, message: Vec<u8>) -> Box<Failure> {
+    Box::new(Failure {
         class,
         stage,
         status,
         message: String::from_utf8(message).unwrap_or_default(),
         retry_after: None,
         adapt: None,
-    }
+    })
 }
 
 fn page(body: &[u8]) -> Vec<u8> {
@@ -131,11 +131,59 @@ fn page(body: &[u8]) -> Vec<u8> {
     text
 }
 
-/// Whether one of the codes is in the list of `class`.
-fn coded(said: &Said, class: Class) -> bool {
-    let mut lists = CODES.iter().filter(|(k, _)| *k == class);
-    lists.any(|(_, list)| said.codes.iter().any(|c| said::is_one(c, list)))
+/// The lists that fit, as bits.
+fn marks(said: &Said, words: &[u8]) -> u32 {
+    let mut bits = 0;
+    let mut bit = 1;
+    for list in WORDS.as_bytes().split(|&b| b == b'\n') {
+        if any(words, list) {
+            bits |= bit;
+        }
+        bit <<= 1;
+    }
+    for list in CODES.as_bytes().split(|&b| b == b'\n') {
+        if said.codes.iter().any(|code| said::is_in(code, list)) {
+            bits |= bit;
+        }
+        bit <<= 1;
+    }
+    bits
 }
+
+/// First and last status, one of these bits (0: always), and what it is then. The first that fits counts.
+const RULES: [(u16, u16, u32, Class); 31] = [
+    (300, 399, 0, Class::Fatal),
+    (402, 402, RETRY, Class::RateLimit),
+    (401, 401, BILLING, Class::Billing),
+    (401, 401, 0, Class::Auth),
+    (402, 402, 0, Class::Billing),
+    (403, 403, BILLING, Class::Billing),
+    (403, 403, FILTER, Class::Fatal),
+    (403, 403, CONTEXT, Class::Context),
+    (403, 403, THROTTLE, Class::RateLimit),
+    (403, 403, 0, Class::Auth),
+    (404, 407, 0, Class::Fatal),
+    (408, 409, 0, Class::Transient),
+    (410, 412, 0, Class::Fatal),
+    (413, 413, OVER, Class::Context),
+    (413, 413, THROTTLE, Class::RateLimit),
+    (413, 413, 0, Class::Context),
+    (425, 425, 0, Class::Transient),
+    (429, 429, OVER, Class::Context),
+    (429, 429, BILLING, Class::Billing),
+    (429, 429, 0, Class::RateLimit),
+    (498, 498, 0, Class::Transient),
+    (0, 999, CODE_TRANSIENT, Class::Transient),
+    (0, 999, CODE_AUTH, Class::Auth),
+    (0, 499, AUTH, Class::Auth),
+    (0, 999, BILLING, Class::Billing),
+    (0, 999, CONTEXT, Class::Context),
+    (0, 499, THROTTLE | CODE_LIMIT, Class::RateLimit),
+    (0, 999, FILTER | TEMPLATE, Class::Fatal),
+    (500, 599, 0, Class::Transient),
+    (400, 400, BLANK, Class::Context),
+    (0, 999, 0, Class::Unsupported),
+];
 
 /// Fills in class, wait and change. `blank`: the transport could have shown a body, and there was none.
 fn judge(f: &mut Failure, head: &Head, said: &Said, body: &[u8], blank: bool) {
@@ -143,57 +191,56 @@ fn judge(f: &mut Failure, head: &Head, said: &Said, body: &[u8], blank: bool) {
     let words = said.words();
     let words = words.as_slice();
     let body = body[..body.len().min(64 << 10)].to_ascii_lowercase();
-    let code = |class| coded(said, class);
-    let throttled = any(words, THROTTLE);
-    let billing = code(Class::Billing)
-        || any(words, BILLING) && !code(Class::RateLimit) && find(&body, b"retrydelay").is_none();
-    let context = code(Class::Context)
-        || any(words, CONTEXT) && (!throttled || find(words, b"context").is_some());
-    let filtered = code(Class::Fatal) || any(words, FILTER);
+    let mut bits = marks(said, words);
+    let throttled = bits & THROTTLE != 0;
+    // Words of money count unless something says that waiting helps, those of the window unless it is a throttle.
+    if bits & CODE_LIMIT != 0 || find(&body, b"retrydelay").is_some() {
+        bits &= !BILLING;
+    }
+    if throttled && bits & NAMES_CONTEXT == 0 {
+        bits &= !CONTEXT;
+    }
+    for (code, word) in [
+        (CODE_BILLING, BILLING),
+        (CODE_CONTEXT, CONTEXT),
+        (CODE_FATAL, FILTER),
+    ] {
+        if bits & code != 0 {
+            bits |= word;
+        }
+    }
     // A request over the budget of a whole minute: waiting never helps, a smaller one may pass.
-    let over = throttled
-        && number_after(words, b"requested ")
-            .is_some_and(|n| number_after(words, b"limit ").is_some_and(|limit| n > limit));
-    f.class = match status {
-        300..=399 | 404..=407 | 410..=412 => Class::Fatal,
-        401 if !billing => Class::Auth,
-        402 if wait::header(head, "retry-after").is_some() => Class::RateLimit,
-        401 | 402 => {
-            f.adapt =
-                number_after(words, b"can only afford ").map(|n| Adapt::MaxTokens(n - n / 16));
-            Class::Billing
-        }
-        403 if billing => Class::Billing,
-        403 if filtered => Class::Fatal,
-        403 if context => Class::Context,
-        403 if throttled => Class::RateLimit,
-        403 => Class::Auth,
-        408 | 409 | 425 | 498 => Class::Transient,
-        413 if throttled && !over => Class::RateLimit,
-        413 => Class::Context,
-        429 if over => Class::Context,
-        429 if billing => Class::Billing,
-        429 => Class::RateLimit,
-        _ if code(Class::Transient) => Class::Transient,
-        _ if code(Class::Auth) || status < 500 && any(words, AUTH) => Class::Auth,
-        _ if billing => Class::Billing,
-        _ if context => {
-            f.adapt = room(words);
-            Class::Context
-        }
-        _ if status < 500 && (throttled || code(Class::RateLimit)) => Class::RateLimit,
-        _ if filtered || any(words, TEMPLATE) => Class::Fatal,
-        500..=599 => Class::Transient,
-        400 if blank => Class::Context,
-        _ => {
-            f.adapt = change(said, words);
-            match &f.adapt {
-                Some(_) => Class::Unsupported,
-                None if status == 0 && any(words, PASSING) => Class::Transient,
-                None => Class::Fatal,
-            }
-        }
+    if throttled
+        && let Some(n) = number_after(words, b"requested ")
+        && number_after(words, b"limit ").is_some_and(|limit| n > limit)
+    {
+        bits |= OVER;
+    }
+    if status == 402 && wait::header(head, "retry-after").is_some() {
+        bits |= RETRY;
+    }
+    if blank {
+        bits |= BLANK;
+    }
+    let fits = |r: &&(u16, u16, u32, Class)| {
+        (r.0..=r.1).contains(&status) && (r.2 == 0 || bits & r.2 != 0)
     };
+    f.class = RULES.iter().find(fits).map_or(Class::Unsupported, |r| r.3);
+    f.adapt = match (f.class, status) {
+        (Class::Billing, 401 | 402) => {
+            number_after(words, b"can only afford ").map(|n| Adapt::MaxTokens(n - n / 16))
+        }
+        (Class::Context, 403 | 413 | 429) => None,
+        (Class::Context, _) => room(words),
+        (Class::Unsupported, _) => change(said, words, bits),
+        _ => None,
+    };
+    if f.class == Class::Unsupported && f.adapt.is_none() {
+        f.class = match status {
+            0 if bits & PASSING != 0 => Class::Transient,
+            _ => Class::Fatal,
+        };
+    }
     // "usage limit" and the like still say when; a wait for money is not one.
     if matches!(
         f.class,
@@ -207,7 +254,7 @@ fn judge(f: &mut Failure, head: &Head, said: &Said, body: &[u8], blank: bool) {
 mod tests {
     use super::*;
 
-    fn http(status: u16, body: &str) -> Failure {
+    fn http(status: u16, body: &str) -> Box<Failure> {
         let head = Head {
             status,
             headers: vec![("content-type".into(), "application/json".into())],

@@ -72,7 +72,7 @@ impl Client {
         assembler.head(&head);
         assembler.push(&body, &mut |_| {});
         let mut failure = match assembler.finish(sent) {
-            Err(failure) if !good || !reached => Box::new(failure),
+            Err(failure) if !good || !reached => failure,
             _ => {
                 let text = "the answer is no list of models";
                 failed(Class::Fatal, Stage::Body, text, "")

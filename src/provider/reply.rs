@@ -57,16 +57,17 @@ pub struct Assembler {
     /// At least one choice came.
     chosen: bool,
     usage: Option<Usage>,
-    failure: Option<Failure>,
+    failure: Option<Box<Failure>>,
 }
 
 impl Assembler {
     /// An assembler for a request that offered the tools named.
     pub fn new(tools: &[&str]) -> Assembler {
-        Assembler {
-            tools: tools.iter().map(|t| t.to_string()).collect(),
-            ..Assembler::default()
+        let mut new = Assembler::default();
+        for tool in tools {
+            new.tools.push(tool.to_string());
         }
+        new
     }
 
     /// Takes the reply's head, before any body byte. A transport that sees no head need not call it: then the status
@@ -102,9 +103,9 @@ impl Assembler {
                 Some(0x1F) => Mode::Gzip,
                 Some(_) => Mode::Stream,
             };
-            let start = start.to_vec();
-            self.body.clear();
-            return self.route(&start, on);
+            let at = self.body.len() - start.len();
+            let body = std::mem::take(&mut self.body);
+            return self.route(&body[at..], on);
         }
         self.route(bytes, on)
     }
@@ -155,7 +156,20 @@ impl Assembler {
     ///
     /// # Errors
     /// The typed failure of the attempt. A reply that was complete when the transport failed is no failure.
-    pub fn finish(mut self, transport: Result<(), transport::Error>) -> Result<Reply, Failure> {
+    pub fn finish(
+        &mut self,
+        transport: Result<(), transport::Error>,
+    ) -> Result<Reply, Box<Failure>> {
+        let mut reply = Reply::default();
+        self.conclude(&transport, &mut reply);
+        match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => Ok(reply),
+        }
+    }
+
+    #[inline(never)]
+    fn conclude(&mut self, transport: &Result<(), transport::Error>, reply: &mut Reply) {
         if self.mode == Mode::Stream && !self.done && self.failure.is_none() {
             let mut events = std::mem::take(&mut self.events);
             events.flush(&mut |event| self.event(event, &mut |_| ()));
@@ -164,25 +178,21 @@ impl Assembler {
                 self.failure = None;
             }
         }
-        if let Err(e) = &transport
+        if let Err(e) = transport
             && (e.cancelled
                 || self.failure.is_none() && !self.finished() && self.mode != Mode::Refused)
         {
             self.failure = Some(failure::from_transport(e));
         }
-        let mut reply = Reply::default();
         if self.failure.is_none() {
             self.settle(&mut |_| ());
-            self.fill(&mut reply);
-        }
-        match self.failure.take() {
-            Some(failure) => Err(failure),
-            None => Ok(reply),
+            self.fill(reply);
         }
     }
 
     fn failure_is_syntax(&self) -> bool {
-        let syntax = |f: &Failure| f.class == Class::Transient && f.message.starts_with(NOT_JSON);
+        let syntax =
+            |f: &Box<Failure>| f.class == Class::Transient && f.message.starts_with(NOT_JSON);
         self.failure.as_ref().is_some_and(syntax)
     }
 

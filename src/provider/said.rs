@@ -159,17 +159,19 @@ pub fn find(text: &[u8], needle: &[u8]) -> Option<usize> {
 }
 
 /// Whether one of `words` (separated by `|`) stands in `text`.
-pub fn any(text: &[u8], words: &str) -> bool {
-    let mut words = words.as_bytes().split(|&b| b == b'|');
+pub fn any(text: &[u8], words: &[u8]) -> bool {
+    let mut words = words.split(|&b| b == b'|');
     words.any(|word| find(text, word).is_some())
 }
 
 /// Whether `text` is one of `words` (separated by `|`).
 pub fn is_one(text: &[u8], words: &str) -> bool {
-    words
-        .as_bytes()
-        .split(|&b| b == b'|')
-        .any(|word| word == text)
+    is_in(text, words.as_bytes())
+}
+
+/// [`is_one`] of a list of bytes.
+pub fn is_in(text: &[u8], words: &[u8]) -> bool {
+    words.split(|&b| b == b'|').any(|word| word == text)
 }
 
 /// The title of a page.
