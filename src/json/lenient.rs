@@ -82,22 +82,22 @@ fn object(text: &[u8], layers: u32) -> Result<Vec<u8>, Fault> {
         }
         return match value.kind() {
             Kind::Null if rest.is_empty() => Ok(b"{}".to_vec()),
-            Kind::Object => only(value, rest).map(|()| strict(value)),
+            Kind::Object => only(value, rest),
             Kind::Str if layers > 0 => {
                 only(value, rest)?;
-                object(
-                    &value.text().unwrap_or(Text::new(b"", false)).bytes(),
-                    layers - 1,
-                )
+                let mut inner = Vec::new();
+                value.push_to(&mut inner);
+                object(&inner, layers - 1)
             }
             _ => Err(Fault::NotObject),
         };
     }
 }
 
-/// Whether `rest` adds nothing to `value`: the same value again, closing brackets too many, an end marker of a template.
-fn only(value: Value, rest: &[u8]) -> Result<(), Fault> {
+/// `value` as strict JSON when `rest` adds nothing to it: the same value again, closing brackets too many, an end marker of a template.
+fn only(value: Value, rest: &[u8]) -> Result<Vec<u8>, Fault> {
     let mut rest = rest;
+    let one = strict(value);
     while !rest.is_empty() {
         if rest.starts_with(b"<|") || rest.starts_with(b"</") || rest == b"null" {
             break;
@@ -107,12 +107,12 @@ fn only(value: Value, rest: &[u8]) -> Result<(), Fault> {
             continue;
         }
         match parse_prefix(rest) {
-            Ok((again, end)) if strict(value) == strict(again) => rest = rest[end..].trim_ascii(),
+            Ok((again, end)) if one == strict(again) => rest = rest[end..].trim_ascii(),
             Err(e) if e.is_cut() => return Err(Fault::Cut),
             _ => return Err(Fault::Trailing),
         }
     }
-    Ok(())
+    Ok(one)
 }
 
 /// The value written anew as strict JSON on one line.
@@ -201,10 +201,8 @@ fn loose(text: &[u8], error: Error) -> Result<Vec<u8>, Fault> {
     match parse_prefix(&out) {
         Ok((value, end)) if end == out.len() => {
             let (done, rest) = text.split_at(at);
-            if rest.trim_ascii() != done {
-                only(value, rest.trim_ascii())?;
-            }
-            Ok(strict(value))
+            let rest = rest.trim_ascii();
+            only(value, if rest == done { b"" } else { rest })
         }
         Err(e) if e.is_cut() => Err(Fault::Cut),
         _ => Err(Fault::Invalid(error)),

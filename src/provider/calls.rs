@@ -12,6 +12,8 @@ const MAX_CALLS: usize = 128;
 /// The calls of a reply while it arrives.
 #[derive(Default)]
 pub struct Calls {
+    /// In boxes, since they are swapped and moved by code that is larger the larger they are.
+    #[allow(clippy::vec_box)]
     parts: Vec<Box<Part>>,
     /// A call was dropped because of [`MAX_CALLS`].
     too_many: bool,

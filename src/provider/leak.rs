@@ -9,7 +9,7 @@
 use super::said::{find, is_one};
 use crate::json::lenient::arguments;
 use crate::json::value::checked;
-use crate::json::{Kind, Writer, parse, parse_prefix};
+use crate::json::{Kind, Value, Writer, parse, parse_prefix};
 
 /// What stands at a place in a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -189,30 +189,30 @@ pub fn read(text: &[u8], tools: &[String]) -> Verdict {
             rest = &rest[tag.len..];
             continue;
         }
-        let (name, found) = match rest.first() {
-            Some(b'{') => json_call(rest),
-            Some(b'<') => {
-                let name = tag.named();
-                if !tag.dsml && !name.as_deref().is_some_and(known) {
-                    break;
-                }
-                (name, parameters(&rest[tag.len..]))
+        // Of a call that was cut this shows what came, and the name comes first in every template.
+        let mut members = [None; 3];
+        let (name, from) = match rest.first() {
+            Some(b'{') => {
+                checked(rest).pick("name|arguments|parameters", &mut members);
+                (members[0].and_then(|v| v.string()), 0)
             }
-            _ => keyed_call(rest),
+            Some(b'<') => (tag.named(), tag.len),
+            _ => keyed_name(rest),
         };
-        let Some(name) = name else { break };
-        if !tag.dsml && !known(&name) {
+        let Some(name) = name.filter(|n| tag.dsml || known(n)) else {
             break;
-        }
+        };
+        rest = rest.get(from..).unwrap_or_default();
+        let found = if from > 0 {
+            parameters(rest)
+        } else {
+            json_arguments(rest, members[1].or(members[2]))
+        };
         let Some((arguments, end)) = found else {
             return Verdict::Broken(Some(name));
         };
         calls.push((name, arguments));
-        rest = &rest[end.min(rest.len())..];
-        if tag.name == b"invoke" || tag.name == b"function" {
-            // `end` counts from behind the tag.
-            rest = &rest[tag.len.min(rest.len())..];
-        }
+        rest = rest.get(end..).unwrap_or_default();
     }
     match calls.first() {
         Some(_) if rest.is_empty() => Verdict::Calls(calls),
@@ -222,45 +222,24 @@ pub fn read(text: &[u8], tools: &[String]) -> Verdict {
     }
 }
 
-/// The name, and when the call is whole its arguments and their end.
-type Found = (Option<String>, Option<(Vec<u8>, usize)>);
-
-/// `{"name": …, "arguments": {…}}`
-fn json_call(text: &[u8]) -> Found {
-    // Of a call that was cut this shows what came, and the name comes first in every template.
-    let mut found = [None; 3];
-    checked(text).pick("name|arguments|parameters", &mut found);
-    let name = found[0].and_then(|v| v.string());
-    let Ok((_, end)) = parse_prefix(text) else {
-        return (name, None);
-    };
-    let object = match found[1].or(found[2]) {
-        Some(v) => arguments(v.raw()).ok(),
-        None => Some(b"{}".to_vec()),
-    };
-    (name, object.map(|o| (o, end)))
+/// The arguments in `{"name": …, "arguments": {…}}`, and the end of that.
+fn json_arguments(text: &[u8], value: Option<Value>) -> Option<(Vec<u8>, usize)> {
+    let (_, end) = parse_prefix(text).ok()?;
+    let object = arguments(value.map_or(b"", |v| v.raw())).ok()?;
+    Some((object, end))
 }
 
-/// `name <arg_key>k</arg_key><arg_value>v</arg_value> …`, up to the tag that ends the call.
-fn keyed_call(text: &[u8]) -> Found {
-    let none = (None, None);
-    let Some(open) = memchr::memchr(b'<', &text[..text.len().min(MAX_TAG)]) else {
-        return none;
-    };
+/// The name in `name <arg_key>k</arg_key><arg_value>v</arg_value> …`, and where it ends; the tag behind it tells a call.
+fn keyed_name(text: &[u8]) -> (Option<String>, usize) {
+    let window = &text[..text.len().min(MAX_TAG)];
+    let open = memchr::memchr(b'<', window).unwrap_or(0);
     let name = text[..open].trim_ascii();
     let plain = |b: &u8| b.is_ascii_alphanumeric() || b"_-.".contains(b);
-    if name.is_empty() || !name.iter().all(plain) {
-        return none;
+    let call = |t: Tag| t.name == b"arg_key" || t.close && t.name == b"tool_call";
+    if name.is_empty() || !name.iter().all(plain) || !tag(&text[open..]).is_some_and(call) {
+        return (None, 0);
     }
-    let Ok(name) = String::from_utf8(name.to_vec()) else {
-        return none;
-    };
-    match tag(&text[open..]) {
-        Some(t) if t.name == b"arg_key" || t.close && t.name == b"tool_call" => {}
-        _ => return none,
-    }
-    let found = parameters(&text[open..]).map(|(arguments, end)| (arguments, open + end));
-    (Some(name), found)
+    (String::from_utf8(name.to_vec()).ok(), open)
 }
 
 /// Parameters up to a closing tag that is none of theirs; the end is in front of that tag.
@@ -276,25 +255,28 @@ fn parameters(text: &[u8]) -> Option<(Vec<u8>, usize)> {
             return Some((w.out, text.len() - rest.len()));
         }
         rest = &rest[tag.len..];
-        let (key, value) = if tag.name == b"arg_key" {
-            let (key, after) = until(rest, b"arg_key")?;
-            let after = after.trim_ascii_start();
-            let open = self::tag(after).filter(|t| t.name == b"arg_value" && !t.close)?;
-            let (value, after) = until(&after[open.len..], b"arg_value")?;
-            rest = after;
-            (String::from_utf8(key.trim_ascii().to_vec()).ok()?, value)
-        } else if tag.name == b"parameter" {
-            let (mut value, after) = until(rest, b"parameter")?;
-            rest = after;
-            if tag.rest.starts_with(b"=") {
-                // This template puts the value on lines of its own.
-                value = value.strip_prefix(b"\n").unwrap_or(value);
-                value = value.strip_suffix(b"\n").unwrap_or(value);
+        let mut key = tag.named();
+        let mut end = tag.name;
+        match tag.name {
+            b"arg_key" => {
+                let (name, after) = until(rest, end)?;
+                key = String::from_utf8(name.trim_ascii().to_vec()).ok();
+                let after = after.trim_ascii_start();
+                end = b"arg_value";
+                let open = self::tag(after).filter(|t| t.name == end && !t.close)?;
+                rest = &after[open.len..];
             }
-            (tag.named()?, value)
-        } else {
-            return None;
-        };
+            b"parameter" => {}
+            _ => return None,
+        }
+        let (mut value, after) = until(rest, end)?;
+        rest = after;
+        let key = key?;
+        if tag.rest.starts_with(b"=") {
+            // This template puts the value on lines of its own.
+            value = value.strip_prefix(b"\n").unwrap_or(value);
+            value = value.strip_suffix(b"\n").unwrap_or(value);
+        }
         let typed = match tag.attribute(b"string=\"") {
             Some(flag) => flag == b"false",
             None => is_one(key.as_bytes(), TYPED),

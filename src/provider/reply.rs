@@ -191,9 +191,8 @@ impl Assembler {
     }
 
     fn failure_is_syntax(&self) -> bool {
-        let syntax =
-            |f: &Box<Failure>| f.class == Class::Transient && f.message.starts_with(NOT_JSON);
-        self.failure.as_ref().is_some_and(syntax)
+        let failure = self.failure.as_deref();
+        failure.is_some_and(|f| f.class == Class::Transient && f.message.starts_with(NOT_JSON))
     }
 
     /// A failure of the body that only we noticed.

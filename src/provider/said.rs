@@ -178,10 +178,13 @@ pub fn is_in(text: &[u8], words: &[u8]) -> bool {
 pub fn title(page: &[u8]) -> Option<Vec<u8>> {
     let page = &page[..page.len().min(MAX_TEXT)];
     let lower = page.to_ascii_lowercase();
-    let open = find(&lower, b"<title")?;
-    let start = open + find(&lower[open..], b">")? + 1;
-    let end = start + find(&lower[start..], b"</title")?;
-    Some(page[start..end].trim_ascii().to_vec()).filter(|t| !t.is_empty())
+    let mut at = 0;
+    let mut start = 0;
+    for mark in ["<title", ">", "</title"] {
+        (start, at) = (at, at + find(lower.get(at..)?, mark.as_bytes())?);
+    }
+    let title = page.get(start + 1..at)?.trim_ascii();
+    (!title.is_empty()).then(|| title.to_vec())
 }
 
 /// Appends `text` as one line: white space folded, keys hidden, cut to about 300 bytes.
@@ -224,14 +227,18 @@ fn push_word(line: &mut Vec<u8>, word: &[u8]) {
         let run = &rest[..n];
         let mut keys = KEYS.as_bytes().split(|&b| b == b'|');
         let prefix = keys.find(|k| run.starts_with(k));
-        let has = |kind: fn(&u8) -> bool| run.iter().any(kind);
-        let long = n >= 32
-            && run.iter().all(u8::is_ascii_alphanumeric)
-            && has(u8::is_ascii_digit)
-            && has(u8::is_ascii_alphabetic);
+        // Digits, letters, others.
+        let kinds = run.iter().fold(0, |kinds, b| {
+            kinds
+                | match b {
+                    b'0'..=b'9' => 1,
+                    b'a'..=b'z' | b'A'..=b'Z' => 2,
+                    _ => 4,
+                }
+        });
         let shown = match prefix {
             Some(prefix) => prefix.len(),
-            None if long => 4,
+            None if n >= 32 && kinds == 3 => 4,
             None => n,
         };
         line.extend_from_slice(&run[..shown]);

@@ -58,34 +58,33 @@ fn duration(text: &[u8]) -> Option<u64> {
     let mut rest = text;
     let mut total: Option<u64> = None;
     loop {
-        let n = rest
-            .iter()
-            .position(|b| !b.is_ascii_digit() && *b != b'.')
-            .unwrap_or(rest.len());
-        let number = rest[..n].strip_suffix(b".").unwrap_or(&rest[..n]);
+        let number = split(&mut rest, |b| b.is_ascii_digit() || b == b'.');
+        let number = number.strip_suffix(b".").unwrap_or(number);
         if number.is_empty() {
             return total;
         }
-        rest = rest[n..].trim_ascii_start();
-        let n = rest
-            .iter()
-            .position(|b| !b.is_ascii_alphabetic())
-            .unwrap_or(rest.len());
-        let (unit, after) = rest.split_at(n);
-        let factor = match unit {
-            [b'm', b's', ..] | [b'm', b'i', b'l', ..] => 0,
-            [b'm', ..] => 60,
-            [b'h', ..] => 3600,
-            [b'd', ..] => 86_400,
-            [b's', ..] => 1,
-            _ if total.is_none() => 1,
+        rest = rest.trim_ascii_start();
+        let (mut factor, mut shift) = (1, 3);
+        match split(&mut rest, |b| b.is_ascii_alphabetic()) {
+            [b'm', b's', ..] | [b'm', b'i', b'l', ..] => shift = 0,
+            [b'm', ..] => factor = 60,
+            [b'h', ..] => factor = 3600,
+            [b'd', ..] => factor = 86_400,
+            [b's', ..] => {}
+            _ if total.is_none() => {}
             _ => return total,
-        };
-        let shift = if factor == 0 { 0 } else { 3 };
-        let ms = decimal(number, shift)?.saturating_mul(factor.max(1));
+        }
+        let ms = decimal(number, shift)?.saturating_mul(factor);
         total = Some(total.unwrap_or(0).saturating_add(ms));
-        rest = after;
     }
+}
+
+/// Takes the bytes of a kind off the front of `rest`.
+fn split<'a>(rest: &mut &'a [u8], kind: fn(u8) -> bool) -> &'a [u8] {
+    let n = rest.iter().position(|&b| !kind(b)).unwrap_or(rest.len());
+    let (front, after) = rest.split_at(n);
+    *rest = after;
+    front
 }
 
 /// The longest of the limits that are used up, or of all when none says what is left.
@@ -120,11 +119,11 @@ fn date(text: &str) -> Option<u64> {
     let mut numbers = [0u32; 6];
     let mut rest = text.as_bytes();
     for i in 0..=numbers.len() {
-        let start = rest.iter().position(|b| !b" :-".contains(b))?;
-        rest = &rest[start..];
-        let n = rest.iter().position(|b| b" :-".contains(b));
-        let (word, after) = rest.split_at(n.unwrap_or(rest.len()));
-        rest = after;
+        split(&mut rest, |b| b" :-".contains(&b));
+        let word = split(&mut rest, |b| !b" :-".contains(&b));
+        if word.is_empty() {
+            return None;
+        }
         // The day of the week in front says nothing.
         if let Some(slot) = i.checked_sub(1).and_then(|i| numbers.get_mut(i)) {
             *slot = match i {
