@@ -52,9 +52,3 @@ find_rust_with_sources() {
   fi
   export RUSTC RUSTC_BOOTSTRAP=1
 }
-
-trim_mips() {
-  command -v mips-linux-gnu-objcopy >/dev/null || need_packages binutils-mips-linux-gnu
-  mips-linux-gnu-objcopy -R .pdr -R .comment -R .reginfo -R .gnu.attributes -R .mdebug.abi32 \
-    -R .eh_frame -R .eh_frame_hdr "$1"
-}
