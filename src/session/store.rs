@@ -2,7 +2,7 @@
 
 use super::disk::{Disk, LOW_SPACE, Part};
 use super::record::Session;
-use super::scan::{Head, Reader, Trailer, write_head};
+use super::scan::{Trailer, write_head};
 use super::{id, load};
 use crate::sys::{dir, fs, hash, storage, time};
 use crate::text::{distance, push_dec};
@@ -458,17 +458,13 @@ impl Store {
         warnings
     }
 
-    /// The session a journal belongs to, when it is one of this store's.
+    /// The session a journal belongs to by its name, when it is one of this store's.
     fn owner(&self, journal: &[u8]) -> Option<(String, Vec<u8>)> {
-        let file = storage::open(journal, false).ok()?;
-        let mut reader = Reader::new(&file);
-        reader.fetch().ok()?;
-        let path = Head::read(reader.line())?.file;
-        let name = path.as_bytes().get(self.dir.len() + 1..)?;
-        let id = std::str::from_utf8(name.strip_suffix(b".json")?).ok()?;
-        let ours =
-            fs::parent(path.as_bytes()) == self.dir && self.journal(id, path.as_bytes()) == journal;
-        ours.then(|| (id.to_string(), path.clone().into_bytes()))
+        let name = journal.get(self.scratch.len() + 1 + JOURNAL.len()..)?;
+        let dash = memchr::memrchr(b'-', name)?;
+        let id = std::str::from_utf8(name.get(..dash)?).ok()?;
+        let path = file_in(&self.dir, id.as_bytes(), b".json");
+        (self.journal(id, &path) == journal).then(|| (id.to_string(), path))
     }
 }
 
