@@ -3,7 +3,6 @@
 use super::conversation::Conversation;
 use super::message::{self, Role};
 use super::scan::{Head, Kind, Reader, Trailer, find_trailer};
-use crate::json::value::checked;
 use crate::json::{self, Value, parse};
 use crate::provider::{Call, Reply};
 use std::fs::File;
@@ -134,7 +133,7 @@ impl Builder {
 }
 
 fn has_content(text: &[u8]) -> bool {
-    checked(text).get("content").is_some()
+    message::member(text, "content").is_some()
 }
 
 /// The calls of an assistant message. One that would make every request fail is written anew into `changed`, as replies
@@ -153,7 +152,7 @@ fn repaired(text: &[u8], changed: &mut Vec<u8>) -> Vec<Call> {
         calls,
         ..Reply::default()
     };
-    if let Some(field) = checked(text).get("reasoning_content") {
+    if let Some(field) = message::member(text, "reasoning_content") {
         reply.reasoning = field.text().map(|t| t.bytes()).unwrap_or_default();
         reply.reasoning_field = Some("reasoning_content");
     }

@@ -108,12 +108,18 @@ fn push_extra(out: &mut Vec<u8>, extra: &[u8]) {
     }
 }
 
+/// A member of a stored message.
+#[inline(never)]
+pub fn member<'a>(message: &'a [u8], name: &str) -> Option<Value<'a>> {
+    checked(message).get(name)
+}
+
 /// Who a stored message is from; `None` when it is no message.
 pub fn role(message: &[u8]) -> Option<Role> {
     // Messages made here start with their role, so that the whole needn't be read.
     let word = match message.strip_prefix(b"{\"role\":\"") {
         Some(rest) => rest.get(..memchr::memchr(b'"', rest)?)?,
-        None => checked(message).get("role")?.text()?.raw(),
+        None => member(message, "role")?.text()?.raw(),
     };
     Some(match word {
         b"user" => Role::User,
@@ -127,7 +133,7 @@ pub fn role(message: &[u8]) -> Option<Role> {
 /// The calls of a stored message, in order. Members that are missing are empty.
 pub fn calls(message: &[u8]) -> Vec<Call> {
     let mut list = Vec::new();
-    let items = checked(message).get("tool_calls");
+    let items = member(message, "tool_calls");
     for item in items.iter().flat_map(Value::items) {
         let mut call = Call {
             id: item.get_string("id").unwrap_or_default(),
@@ -146,14 +152,14 @@ pub fn calls(message: &[u8]) -> Vec<Call> {
 
 /// The id of the call a stored tool message answers.
 pub fn answers(message: &[u8]) -> Option<String> {
-    checked(message).get_string("tool_call_id")
+    member(message, "tool_call_id")?.string()
 }
 
 /// The text of a stored message: its content when that is a string, else the texts of its parts, one a line. Other
 /// parts (pictures) are left out.
 pub fn content(message: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    let Some(value) = checked(message).get("content") else {
+    let Some(value) = member(message, "content") else {
         return out;
     };
     if let Some(text) = value.text() {

@@ -293,11 +293,7 @@ impl Session {
         }
         let place = self.path().map(Path::to_string_lossy).unwrap_or_default();
         let journal = String::from_utf8_lossy(&self.journal_path);
-        let (kept, end) = if kept {
-            (&journal[..], " (a reboot loses it)")
-        } else {
-            ("memory", "")
-        };
+        let kept = if kept { &journal[..] } else { "memory" };
         Some(
             [
                 "this turn is not saved in ",
@@ -306,7 +302,6 @@ impl Session {
                 &why,
                 "; it is kept in ",
                 kept,
-                end,
                 " and saved as soon as possible",
             ]
             .concat(),

@@ -327,9 +327,13 @@ pub fn find_trailer(file: &File) -> io::Result<Option<(Trailer, u64)>> {
     let mut tail = Vec::new();
     storage::read_at(file, from, TAIL as usize, &mut tail)?;
     let start = b"\n],\"steps\":";
-    let Some(at) = tail.windows(start.len()).rposition(|w| w == start) else {
-        return Ok(None);
-    };
+    let mut at = tail.len();
+    while !tail.get(at..).unwrap_or_default().starts_with(start) {
+        match memchr::memrchr(b'\n', tail.get(..at).unwrap_or_default()) {
+            Some(before) => at = before,
+            None => return Ok(None),
+        }
+    }
     let text = tail.get(at + 1..).unwrap_or_default();
     let line = memchr::memchr(b'\n', text).unwrap_or(text.len());
     let (line, end) = text.split_at(line);

@@ -2,7 +2,7 @@
 
 use super::disk::{Disk, LOW_SPACE, Part};
 use super::record::Session;
-use super::scan::{Head, Reader, Trailer, write_head};
+use super::scan::{Trailer, write_head};
 use super::{id, load};
 use crate::sys::{dir, fs, hash, storage, time};
 use crate::text::{distance, push_dec};
@@ -62,6 +62,13 @@ fn error(what: What, parts: &[&str]) -> Error {
     Error {
         what,
         text: parts.concat(),
+    }
+}
+
+#[inline(never)]
+fn add(text: &mut String, parts: &[&str]) {
+    for part in parts {
+        text.push_str(part);
     }
 }
 
@@ -201,7 +208,7 @@ impl Store {
         let mut session = Session::ephemeral(cwd);
         let mut why = String::new();
         if self.dir.is_empty() {
-            why.push_str("there is no home directory");
+            add(&mut why, &["there is no home directory"]);
         }
         for (dir, flush) in [(&self.dir, true), (&self.volatile, false)] {
             if dir.is_empty() {
@@ -211,25 +218,25 @@ impl Store {
                 Ok(()) if flush => return (session, warnings),
                 Ok(()) => {
                     let place = shown(dir);
-                    let more = [
-                        "; this session goes to ",
-                        &place,
-                        ", which a reboot empties",
-                    ];
-                    why.push_str(&more.concat());
+                    add(
+                        &mut why,
+                        &[
+                            "; this session goes to ",
+                            &place,
+                            ", which a reboot empties",
+                        ],
+                    );
                     warnings.push(why);
                     return (session, warnings);
                 }
                 Err(e) => {
-                    let more = ["can't write to ", &shown(dir), ": ", &fs::os_text(&e)];
-                    if !why.is_empty() {
-                        why.push_str("; ");
-                    }
-                    why.push_str(&more.concat());
+                    let gap = if why.is_empty() { "" } else { "; " };
+                    let (place, text) = (shown(dir), fs::os_text(&e));
+                    add(&mut why, &[gap, "can't write to ", &place, ": ", &text]);
                 }
             }
         }
-        why.push_str("; this session is not saved");
+        add(&mut why, &["; this session is not saved"]);
         warnings.push(why);
         (session, warnings)
     }
@@ -382,10 +389,14 @@ impl Store {
         let mut write = disk.torn && disk.any && loaded.rewrite.is_none();
         self.bind(session, disk);
         let mut taken = 0;
-        let about = ["session ", &session.id, ": "].concat();
-        let mut warn = |text: &str| warnings.push([&about, text].concat());
+        let id = session.id.clone();
+        let mut warn = |what: &str, more: &str| {
+            let mut text = String::new();
+            add(&mut text, &["session ", &id, ": ", what, more]);
+            warnings.push(text);
+        };
         if loaded.damaged && loaded.any {
-            warn("its file was damaged; what can be read is kept");
+            warn("its file was damaged; what can be read is kept", "");
         }
         let journal = &session.journal_path;
         if self.trusted()
@@ -396,7 +407,8 @@ impl Store {
                 None => {
                     let aside = [journal, &b".stale"[..]].concat();
                     let _ = fs::rename(journal, &aside);
-                    warn(&["its journal is of another file; it is now ", &shown(&aside)].concat());
+                    let place = shown(&aside);
+                    warn("its journal is of another file; it is now ", &place);
                 }
             }
             if taken == 0 {
@@ -408,8 +420,8 @@ impl Store {
         if taken > 0 {
             let mut text = Vec::new();
             push_dec(&mut text, taken as u64);
-            text.extend_from_slice(b" messages of an interrupted run were recovered");
-            warn(&shown(&text));
+            let more = " messages of an interrupted run were recovered";
+            warn(&shown(&text), more);
             write = true;
         }
         if write {
@@ -446,17 +458,13 @@ impl Store {
         warnings
     }
 
-    /// The session a journal belongs to, when it is one of this store's.
+    /// The session a journal belongs to by its name, when it is one of this store's.
     fn owner(&self, journal: &[u8]) -> Option<(String, Vec<u8>)> {
-        let file = storage::open(journal, false).ok()?;
-        let mut reader = Reader::new(&file);
-        reader.fetch().ok()?;
-        let path = Head::read(reader.line())?.file;
-        let name = path.as_bytes().get(self.dir.len() + 1..)?;
-        let id = std::str::from_utf8(name.strip_suffix(b".json")?).ok()?;
-        let ours =
-            fs::parent(path.as_bytes()) == self.dir && self.journal(id, path.as_bytes()) == journal;
-        ours.then(|| (id.to_string(), path.clone().into_bytes()))
+        let name = journal.get(self.scratch.len() + 1 + JOURNAL.len()..)?;
+        let dash = memchr::memrchr(b'-', name)?;
+        let id = std::str::from_utf8(name.get(..dash)?).ok()?;
+        let path = file_in(&self.dir, id.as_bytes(), b".json");
+        (self.journal(id, &path) == journal).then(|| (id.to_string(), path))
     }
 }
 
