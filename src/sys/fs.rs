@@ -131,7 +131,8 @@ fn call(
     f: &mut dyn FnMut(*const libc::c_char) -> libc::c_int,
 ) -> io::Result<libc::c_int> {
     let Ok(name) = CString::new(p) else {
-        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        let text = "file name contained an unexpected NUL byte";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     };
     loop {
         let n = f(name.as_ptr());
