@@ -362,13 +362,10 @@ pub fn rename(from: &[u8], to: &[u8]) -> io::Result<()> {
     let mut failed = None;
     call(from, &mut |from| {
         // SAFETY: NUL-terminated strings.
-        call(to, &mut |to| unsafe { libc::rename(from, to) }).map_or_else(
-            |e| {
-                failed = Some(e);
-                0
-            },
-            |n| n,
-        )
+        call(to, &mut |to| unsafe { libc::rename(from, to) }).unwrap_or_else(|e| {
+            failed = Some(e);
+            0
+        })
     })?;
     failed.map_or(Ok(()), Err)
 }
