@@ -2,11 +2,10 @@
 //! make the n-th call fail (see `fault`); [`super::replace`] builds safe replacement on top.
 #![allow(unsafe_code)]
 
-use std::ffi::{CString, OsStr};
+use std::ffi::{CStr, CString, OsStr};
 use std::io::{self, Read, Seek, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// The environment variable `name`, when it is set and not empty.
@@ -85,8 +84,16 @@ pub struct Meta {
 }
 
 impl Meta {
-    fn new(m: &std::fs::Metadata) -> Self {
-        let kind = match m.mode() & libc::S_IFMT {
+    /// What `call` fills in.
+    // The widths differ between machines.
+    #[allow(clippy::unnecessary_cast)]
+    fn of(call: &mut dyn FnMut(*mut libc::stat) -> libc::c_int) -> io::Result<Self> {
+        // SAFETY: integers only, for which zero is a value.
+        let mut m: libc::stat = unsafe { std::mem::zeroed() };
+        if call(&raw mut m) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let kind = match m.st_mode & libc::S_IFMT {
             libc::S_IFREG => Kind::File,
             libc::S_IFDIR => Kind::Dir,
             libc::S_IFLNK => Kind::Link,
@@ -94,16 +101,16 @@ impl Meta {
             libc::S_IFSOCK => Kind::Socket,
             _ => Kind::Device,
         };
-        Meta {
+        Ok(Meta {
             kind,
-            size: m.size(),
-            mode: m.mode() & 0o7777,
-            uid: m.uid(),
-            gid: m.gid(),
-            links: m.nlink(),
-            mtime: (m.mtime(), m.mtime_nsec()),
-            id: (m.dev(), m.ino()),
-        }
+            size: m.st_size as u64,
+            mode: m.st_mode as u32 & 0o7777,
+            uid: m.st_uid,
+            gid: m.st_gid,
+            links: m.st_nlink as u64,
+            mtime: (m.st_mtime as i64, m.st_mtime_nsec as i64),
+            id: (m.st_dev as u64, m.st_ino as u64),
+        })
     }
 
     /// Whether this is the same file in the same state as `other`: identity, size and time of the last change.
@@ -115,6 +122,37 @@ impl Meta {
 /// Bytes as a path of the standard library.
 pub fn path(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
+}
+
+/// The result of a system call on the path `p`.
+#[inline(never)]
+fn call(
+    p: &[u8],
+    f: &mut dyn FnMut(*const libc::c_char) -> libc::c_int,
+) -> io::Result<libc::c_int> {
+    let Ok(name) = CString::new(p) else {
+        let text = "file name contained an unexpected NUL byte";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    };
+    loop {
+        let n = f(name.as_ptr());
+        if n >= 0 {
+            return Ok(n);
+        }
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() != Some(libc::EINTR) {
+            return Err(error);
+        }
+    }
+}
+
+fn open(p: &[u8], flags: libc::c_int, mode: u32) -> io::Result<std::fs::File> {
+    // SAFETY: a NUL-terminated string.
+    let fd = call(p, &mut |name| unsafe {
+        libc::open(name, flags | libc::O_CLOEXEC, mode)
+    })?;
+    // SAFETY: just opened, nobody else's.
+    Ok(unsafe { std::fs::File::from_raw_fd(fd) })
 }
 
 /// The directory part of `path`: `/` for what is in the root, `.` for a bare name.
@@ -144,12 +182,31 @@ pub fn os_text(error: &io::Error) -> String {
     text
 }
 
+fn look(
+    p: &[u8],
+    how: unsafe extern "C" fn(*const libc::c_char, *mut libc::stat) -> libc::c_int,
+) -> io::Result<Meta> {
+    let mut broken = None;
+    let meta = Meta::of(&mut |m| {
+        // SAFETY: a NUL-terminated string and room for the answer.
+        let done = call(p, &mut |name| unsafe { how(name, m) });
+        done.unwrap_or_else(|e| {
+            broken = Some(e);
+            -1
+        })
+    });
+    match broken {
+        Some(e) => Err(e),
+        None => meta,
+    }
+}
+
 /// What `path` names, links followed.
 ///
 /// # Errors
 /// The system's.
 pub fn stat(p: &[u8]) -> io::Result<Meta> {
-    std::fs::metadata(path(p)).map(|m| Meta::new(&m))
+    look(p, libc::stat)
 }
 
 /// What `path` names, a link as itself.
@@ -157,7 +214,7 @@ pub fn stat(p: &[u8]) -> io::Result<Meta> {
 /// # Errors
 /// The system's.
 pub fn lstat(p: &[u8]) -> io::Result<Meta> {
-    std::fs::symlink_metadata(path(p)).map(|m| Meta::new(&m))
+    look(p, libc::lstat)
 }
 
 /// The text of a symbolic link.
@@ -165,7 +222,12 @@ pub fn lstat(p: &[u8]) -> io::Result<Meta> {
 /// # Errors
 /// The system's; `InvalidInput` when it is no link.
 pub fn read_link(p: &[u8]) -> io::Result<Vec<u8>> {
-    Ok(std::fs::read_link(path(p))?.into_os_string().into_vec())
+    let mut buf = [0u8; libc::PATH_MAX as usize];
+    // SAFETY: a NUL-terminated string and room for as many bytes as said.
+    let n = call(p, &mut |name| unsafe {
+        libc::readlink(name, buf.as_mut_ptr().cast(), buf.len()) as libc::c_int
+    })?;
+    Ok(buf.get(..n as usize).unwrap_or_default().to_vec())
 }
 
 /// Follows the symbolic links `p` itself may be to the name of the real file, which need not exist. Links among its
@@ -186,9 +248,14 @@ pub fn resolve(p: &[u8]) -> io::Result<Vec<u8>> {
 
 /// One name for a file that exists, whatever links and dots lead to it; `p` itself when it doesn't.
 pub fn canonical(p: &[u8]) -> Vec<u8> {
-    match std::fs::canonicalize(path(p)) {
-        Ok(real) => real.into_os_string().into_vec(),
-        Err(_) => p.to_vec(),
+    let mut buf = [0u8; libc::PATH_MAX as usize];
+    // SAFETY: a NUL-terminated string and the room realpath asks for.
+    let done = call(p, &mut |name| unsafe {
+        -libc::c_int::from(libc::realpath(name, buf.as_mut_ptr().cast()).is_null())
+    });
+    match CStr::from_bytes_until_nul(&buf) {
+        Ok(real) if done.is_ok() => real.to_bytes().to_vec(),
+        _ => p.to_vec(),
     }
 }
 
@@ -257,9 +324,8 @@ pub fn write_output(p: &[u8], bytes: &[u8]) -> io::Result<()> {
         }
     }
     // A directory we may not add to can still hold a file we may write.
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    options.open(path(&target))?.write_all(bytes)
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
+    open(&target, flags, 0o666)?.write_all(bytes)
 }
 
 /// Whether this process may write to `p`, by its mode.
@@ -267,17 +333,13 @@ pub fn write_output(p: &[u8], bytes: &[u8]) -> io::Result<()> {
 /// # Errors
 /// The system's reason why not.
 pub fn check_writable(p: &[u8]) -> io::Result<()> {
-    let name = CString::new(p).map_err(io::Error::from)?;
     // SAFETY: a NUL-terminated string.
-    if unsafe { libc::access(name.as_ptr(), libc::W_OK) } == 0 {
-        return Ok(());
-    }
-    Err(io::Error::last_os_error())
+    call(p, &mut |name| unsafe { libc::access(name, libc::W_OK) }).map(drop)
 }
 
 /// Bytes free for us on the filesystem that holds `p` (or, when it doesn't exist, its directory). `None` when unknown.
 pub fn free_bytes(p: &[u8]) -> Option<u64> {
-    let file = std::fs::File::open(path(p)).or_else(|_| std::fs::File::open(path(parent(p))));
+    let file = open(p, libc::O_RDONLY, 0).or_else(|_| open(parent(p), libc::O_RDONLY, 0));
     super::storage::free_bytes(&file.ok()?)
 }
 
@@ -287,7 +349,8 @@ pub fn free_bytes(p: &[u8]) -> Option<u64> {
 /// The system's.
 pub fn remove(p: &[u8]) -> io::Result<()> {
     gate(Op::Remove)?;
-    std::fs::remove_file(path(p))
+    // SAFETY: a NUL-terminated string.
+    call(p, &mut |name| unsafe { libc::unlink(name) }).map(drop)
 }
 
 /// Gives `from` the name `to`, in place of what had it.
@@ -296,12 +359,24 @@ pub fn remove(p: &[u8]) -> io::Result<()> {
 /// The system's.
 pub fn rename(from: &[u8], to: &[u8]) -> io::Result<()> {
     gate(Op::Rename)?;
-    std::fs::rename(path(from), path(to))
+    let mut failed = None;
+    call(from, &mut |from| {
+        // SAFETY: NUL-terminated strings.
+        call(to, &mut |to| unsafe { libc::rename(from, to) }).unwrap_or_else(|e| {
+            failed = Some(e);
+            0
+        })
+    })?;
+    failed.map_or(Ok(()), Err)
 }
 
 fn make_dir(p: &[u8], mode: u32) -> io::Result<()> {
     gate(Op::Mkdir)?;
-    std::fs::DirBuilder::new().mode(mode).create(path(p))
+    // SAFETY: a NUL-terminated string.
+    call(p, &mut |name| unsafe {
+        libc::mkdir(name, mode as libc::mode_t)
+    })
+    .map(drop)
 }
 
 /// Makes `dir` and the directories above it. Returns how many bytes of `dir` name the outermost that was made, more than
@@ -334,7 +409,8 @@ pub fn make_dirs(dir: &[u8]) -> io::Result<usize> {
 
 /// Removes the directories for `dir` that [`make_dirs`] made, as far as they are empty.
 pub fn remove_dirs(mut dir: &[u8], top: usize) {
-    while dir.len() >= top && std::fs::remove_dir(path(dir)).is_ok() {
+    // SAFETY: a NUL-terminated string.
+    while dir.len() >= top && call(dir, &mut |name| unsafe { libc::rmdir(name) }).is_ok() {
         dir = parent(dir);
     }
 }
@@ -374,15 +450,10 @@ pub struct File {
 impl File {
     fn open_with(p: &[u8], write: bool) -> io::Result<File> {
         gate(Op::Open)?;
-        let mut options = std::fs::OpenOptions::new();
-        options
-            .read(true)
-            .write(write)
-            // Never wait for the other end of a fifo, never take a terminal.
-            .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
-        Ok(File {
-            inner: options.open(path(p))?,
-        })
+        let access = if write { libc::O_RDWR } else { libc::O_RDONLY };
+        // Never wait for the other end of a fifo, never take a terminal.
+        let inner = open(p, access | libc::O_NONBLOCK | libc::O_NOCTTY, 0)?;
+        Ok(File { inner })
     }
 
     /// Opens for reading.
@@ -407,11 +478,8 @@ impl File {
     /// The system's; `AlreadyExists`.
     pub fn create_new(p: &[u8], mode: u32) -> io::Result<File> {
         gate(Op::Create)?;
-        let mut options = std::fs::OpenOptions::new();
-        options.read(true).write(true).create_new(true).mode(mode);
-        Ok(File {
-            inner: options.open(path(p))?,
-        })
+        let inner = open(p, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, mode)?;
+        Ok(File { inner })
     }
 
     /// Creates a file of a name not in use in `dir`: `stem`, this process's number and a counter. Returns it with its
@@ -443,7 +511,9 @@ impl File {
     /// # Errors
     /// The system's.
     pub fn meta(&self) -> io::Result<Meta> {
-        self.inner.metadata().map(|m| Meta::new(&m))
+        let fd = self.inner.as_raw_fd();
+        // SAFETY: a descriptor of ours and room for the answer.
+        Meta::of(&mut |m| unsafe { libc::fstat(fd, m) })
     }
 
     /// Reads until `buf` is full or the file ends. A file that would make us wait (/proc/kmsg) counts as ended.

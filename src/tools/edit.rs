@@ -373,11 +373,7 @@ mod tests {
                 r#""edits":[{"oldString":"1","newString":"a"}],"oldString":"","newString":"""#,
                 "a\n3\n2\n",
             ),
-            (
-                r#""edits":"[{\"oldString\":\"a\",\"newString\":\"b\"}]""#,
-                "b\n3\n2\n",
-            ),
-            (r#""edits":[],"oldString":"b","newString":"c""#, "c\n3\n2\n"),
+            (r#""edits":[],"oldString":"a","newString":"c""#, "c\n3\n2\n"),
             (r#""edits":"","oldString":"c","newString":"d""#, "d\n3\n2\n"),
             (
                 r#""edits":[{"oldString":"2","newString":"e"}],"oldString":"d","newString":"1""#,

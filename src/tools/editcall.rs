@@ -33,16 +33,12 @@ pub struct Found {
 /// For the model: what is missing or makes no sense.
 pub fn edits_of(args: &Value) -> Result<Vec<Edit>, Output> {
     let given = args.get("edits");
-    // Models send arrays as strings of JSON, too; an empty string only fills the schema.
-    let as_text = given.and_then(|v| v.text()).map(|t| t.bytes());
-    let list = match &as_text {
-        Some(text) => crate::json::parse(text).ok(),
-        None => given,
-    };
     let mut items = Vec::new();
-    match list {
+    match given {
         Some(list) if list.kind() == Kind::Array => items.extend(list.items()),
-        _ if given.is_none() || as_text.as_ref().is_some_and(Vec::is_empty) => {}
+        None => {}
+        // An empty string only fills the schema.
+        Some(v) if v.text().is_some_and(|t| t.raw().is_empty()) => {}
         _ => {
             return Err(Output::error(
                 "edits must be an array of {oldString, newString, replaceAll}",

@@ -3,10 +3,9 @@
 use super::seen::{HASH_MAX, Hash, Seen};
 use super::{Ctx, Output};
 use crate::json::{Kind as Json, Value, value::decimal};
-use crate::sys::dir;
 use crate::sys::fs::{self, File, Kind, Meta};
 use crate::sys::replace::replace;
-use crate::text::{distance, push_utf8_lossy};
+use crate::text::push_utf8_lossy;
 use std::io;
 
 /// A path a tool was given.
@@ -61,13 +60,9 @@ impl Target {
         self.os_error(&error)
     }
 
-    /// A system error about this path. For a missing file it names the nearest one that is there.
+    /// A system error about this path.
     pub fn os_error(&self, error: &io::Error) -> Output {
-        let mut text = fs::os_text(error).into_bytes();
-        if error.kind() == io::ErrorKind::NotFound {
-            self.push_nearest(&mut text);
-        }
-        self.error(&text)
+        self.error(fs::os_text(error))
     }
 
     /// The state of the file; an error unless it is a regular file, or a directory when `dir_too`.
@@ -159,27 +154,6 @@ impl Target {
         });
         text.extend_from_slice(&failed.kept.unwrap_or_default());
         Err(self.error(&text))
-    }
-
-    /// Names the nearest entry of the directory.
-    fn push_nearest(&self, text: &mut Vec<u8>) {
-        let dir = fs::parent(&self.path);
-        let word = self.path.rsplit(|&b| b == b'/').next().unwrap_or_default();
-        let mut best = Vec::new();
-        // At most two edits, and less than half of the word.
-        let mut least = word.len().div_ceil(2).min(3);
-        let _ = dir::each(dir, &mut |name, _| {
-            let edits = distance(word, name);
-            if edits < least {
-                least = edits;
-                best = name.to_vec();
-            }
-        });
-        if !best.is_empty() {
-            text.extend_from_slice(b"; did you mean ");
-            text.extend_from_slice(&fs::join(dir, &best));
-            text.push(b'?');
-        }
     }
 }
 
