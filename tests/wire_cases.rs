@@ -39,7 +39,10 @@ fn response(raw: &[u8]) -> Response {
     };
     let head = Head {
         status: status.parse().unwrap(),
-        headers,
+        headers: headers
+            .iter()
+            .map(|(n, v)| [n, ":", v, "\n"].concat())
+            .collect(),
     };
     let end = if whole { Ok(()) } else { Err(broken()) };
     Response { head, body, end }
@@ -437,7 +440,7 @@ fn a_broken_transport_fails_only_what_is_not_complete() {
     let mut a = Assembler::new(&TOOLS);
     a.head(&Head {
         status: 401,
-        headers: Vec::new(),
+        headers: String::new(),
     });
     a.push(b"{\"error\":{\"mess", &mut |_| ());
     let failure = a.finish(idle()).unwrap_err();

@@ -163,7 +163,7 @@ mod tests {
     fn http(status: u16, body: &str) -> Box<Failure> {
         let head = Head {
             status,
-            headers: vec![("content-type".into(), "application/json".into())],
+            headers: "content-type:application/json\n".into(),
         };
         classify(&head, body.as_bytes())
     }

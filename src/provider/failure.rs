@@ -257,7 +257,7 @@ mod tests {
     fn http(status: u16, body: &str) -> Box<Failure> {
         let head = Head {
             status,
-            headers: vec![("content-type".into(), "application/json".into())],
+            headers: "content-type:application/json\n".into(),
         };
         classify(&head, body.as_bytes())
     }
@@ -310,7 +310,7 @@ mod tests {
         // A transport that can't show a body says nothing by an empty one.
         let mute = Head {
             status: 400,
-            headers: Vec::new(),
+            headers: String::new(),
         };
         assert_eq!(classify(&mute, b"").class, Fatal);
     }
@@ -416,7 +416,7 @@ mod tests {
         );
         let mut head = Head {
             status: 402,
-            headers: vec![("retry-after".into(), "3".into())],
+            headers: "retry-after:3\n".into(),
         };
         let failure = classify(&head, b"");
         assert_eq!(

@@ -4,7 +4,7 @@
 use super::endpoint::Rules;
 use super::url::Base;
 use crate::json::{self, Writer};
-use crate::sys::fs::{self, File};
+use crate::sys::fs;
 use crate::sys::time;
 use crate::text::{complete_utf8_len, push_dec};
 use std::io;
@@ -166,12 +166,7 @@ fn replace(path: &[u8], bytes: &[u8]) -> io::Result<()> {
     if fs::stat(home).is_err() {
         fs::private_dir(home)?;
     }
-    let (mut file, temp) = File::create_unique(home, b".endpoints-", 0o600)?;
-    let written = file.write(bytes).and_then(|()| fs::rename(&temp, path));
-    if written.is_err() {
-        let _ = fs::remove(&temp);
-    }
-    written
+    fs::replace_private(path, b".endpoints-", bytes)
 }
 
 #[cfg(test)]

@@ -26,8 +26,7 @@ pub fn asked(head: &Head, body: &[u8], limited: bool) -> Option<u64> {
 
 /// The value of a header field, trimmed.
 pub fn header<'a>(head: &'a Head, name: &str) -> Option<&'a str> {
-    let found = head.headers.iter().find(|(n, _)| n == name)?;
-    Some(found.1.trim_ascii())
+    head.get(name).map(str::trim_ascii)
 }
 
 fn by_header(head: &Head, value: &str) -> Option<u64> {
@@ -90,7 +89,7 @@ fn split<'a>(rest: &mut &'a [u8], kind: fn(u8) -> bool) -> &'a [u8] {
 /// The longest of the limits that are used up, or of all when none says what is left.
 fn reset(head: &Head) -> Option<u64> {
     let mut longest = None;
-    for (name, value) in &head.headers {
+    for (name, value) in head.fields() {
         let Some(at) = find(name.as_bytes(), b"ratelimit-reset") else {
             continue;
         };
@@ -154,7 +153,7 @@ mod tests {
             status: 429,
             headers: fields
                 .iter()
-                .map(|(n, v)| (n.to_string(), v.to_string()))
+                .map(|(n, v)| [n, ":", v, "\n"].concat())
                 .collect(),
         }
     }

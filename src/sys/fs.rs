@@ -415,6 +415,20 @@ pub fn remove_dirs(mut dir: &[u8], top: usize) {
     }
 }
 
+/// Replaces the file `p` by one with `bytes` that the user alone may read, written beside it as `stem` and something.
+///
+/// # Errors
+/// The system's; the old file is untouched then.
+pub fn replace_private(p: &[u8], stem: &[u8], bytes: &[u8]) -> io::Result<()> {
+    let (mut file, temporary) = File::create_unique(parent(p), stem, 0o600)?;
+    let written = file.write(bytes).and_then(|()| file.sync());
+    let result = written.and_then(|()| rename(&temporary, p));
+    if result.is_err() {
+        let _ = remove(&temporary);
+    }
+    result
+}
+
 /// Makes sure `dir` is a directory of ours that nobody else can read; for scratch space under a shared /tmp.
 ///
 /// # Errors

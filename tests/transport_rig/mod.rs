@@ -427,7 +427,9 @@ pub fn drive() {
     let reached = |came: usize, mark: &Value| mark.as_u64().is_some_and(|n| came as u64 >= n);
     let result = send(&request, &mut Ticking, &mut |piece| {
         match piece {
-            Piece::Head(head) => log(json!({"status": head.status, "headers": head.headers})),
+            Piece::Head(head) => {
+                log(json!({"status": head.status, "headers": head.fields().collect::<Vec<_>>()}))
+            }
             Piece::Body(bytes) => {
                 came += bytes.len();
                 let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();

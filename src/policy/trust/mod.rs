@@ -86,15 +86,7 @@ pub fn remember(home: Option<&[u8]>, project: &Project) -> Result<(), Vec<u8>> {
 
 fn write(home: &[u8], text: &[u8]) -> std::io::Result<()> {
     make_home(home)?;
-    let (mut file, temporary) = File::create_unique(home, b".trust-", 0o600)?;
-    let result = file
-        .write(text)
-        .and_then(|()| file.sync())
-        .and_then(|()| fs::rename(&temporary, &fs::join(home, b"trust.json")));
-    if result.is_err() {
-        let _ = fs::remove(&temporary);
-    }
-    result
+    fs::replace_private(&fs::join(home, b"trust.json"), b".trust-", text)
 }
 
 impl Project {

@@ -348,7 +348,7 @@ fn read_head(text: &[u8], indent: &[u8], head: &mut Head) -> Option<usize> {
             if let Some(i) = memchr::memchr(b':', stripped) {
                 let name = owned(&stripped[..i].to_ascii_lowercase());
                 let value = owned(stripped[i + 1..].trim_ascii());
-                head.headers.push((name, value));
+                head.add(&name, &value);
             }
         } else if indent.is_empty() {
             head.status = 0;
@@ -463,7 +463,7 @@ mod tests {
         let mut head = Head::default();
         let log = b"x  HTTP/1.1 500 no\n  HTTP/1.1 401 No\n  A: b\nRetry\n  HTTP/1.1 200 OK\n  C: d\n  \n  E: f\n";
         read_head(log, b"  ", &mut head);
-        assert_eq!((head.status, head.headers.len()), (200, 1));
+        assert_eq!((head.status, head.fields().count()), (200, 1));
         assert_eq!(head.get("c"), Some("d"));
         read_head(b"wget: server returned error\n", b"  ", &mut head);
         assert_eq!(head.status, 0);

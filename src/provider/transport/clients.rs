@@ -275,7 +275,7 @@ pub(super) fn send(
         if status != 0 {
             sink(Piece::Head(&Head {
                 status,
-                headers: Vec::new(),
+                headers: String::new(),
             }));
             return Ok(());
         }

@@ -48,15 +48,31 @@ pub const TAIL_MS: u64 = 3000;
 pub struct Head {
     /// The HTTP status.
     pub status: u16,
-    /// Header fields in order, names in lower case. Empty when the transport can't see them (uclient-fetch).
-    pub headers: Vec<(String, String)>,
+    /// Header fields in order as `name:value`, each ended by a line feed, names in lower case. Empty when the transport
+    /// can't see them (uclient-fetch).
+    pub headers: String,
 }
 
 impl Head {
     /// The first header field `name`, which is in lower case.
     pub fn get(&self, name: &str) -> Option<&str> {
-        let found = self.headers.iter().find(|(n, _)| n == name);
-        found.map(|(_, value)| value.as_str())
+        let mut fields = self.fields();
+        fields.find(|(n, _)| *n == name).map(|(_, value)| value)
+    }
+
+    /// Names and values in order.
+    pub fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.headers.split('\n').filter_map(|l| l.split_once(':'))
+    }
+
+    /// Appends a field; one that would not be one line is left out.
+    fn add(&mut self, name: &str, value: &str) {
+        if name.contains([':', '\n']) || value.contains('\n') {
+            return;
+        }
+        for part in [name, ":", value, "\n"] {
+            self.headers.push_str(part);
+        }
     }
 }
 
@@ -305,7 +321,7 @@ mod tests {
         let to = |method, headers: &[(&str, &str)], status, location: &str| {
             let head = Head {
                 status,
-                headers: vec![("location".into(), location.into())],
+                headers: ["location:", location, "\n"].concat(),
             };
             redirect(&request(method, headers, &tail), &from, &head)
                 .map(|r| r.map_or_else(|e| e.message, |u| u.text()))
@@ -331,7 +347,7 @@ mod tests {
                 &from,
                 &Head {
                     status: 308,
-                    headers: vec![]
+                    headers: String::new()
                 }
             ),
             None

@@ -171,12 +171,12 @@ impl Player {
         if status != 0 || error.is_none() {
             let mut head = Head {
                 status,
-                headers: Vec::new(),
+                headers: String::new(),
             };
             if let Some(headers) = value.get("headers") {
                 for (name, text) in headers.entries() {
                     let name = name.string().to_ascii_lowercase();
-                    head.headers.push((name, text.string().unwrap_or_default()));
+                    head.add(&name, &text.string().unwrap_or_default());
                 }
             }
             if !sink(Piece::Head(&head)) {
@@ -276,7 +276,7 @@ impl<'a> Recorded<'a> {
             Piece::Head(head) => {
                 self.line.key("status").num(u64::from(head.status));
                 self.line.key("headers").open(b'{');
-                for (name, value) in &head.headers {
+                for (name, value) in head.fields() {
                     let clean = redact(value.as_bytes(), &self.secrets);
                     self.line.key(name).str(&clean);
                 }
@@ -402,7 +402,7 @@ mod tests {
         let (mut heads, mut pieces) = (Vec::new(), Vec::new());
         let result = transport.send(&request, &mut NoWatch, &mut |piece| {
             match piece {
-                Piece::Head(h) => heads.push((h.status, h.headers.len())),
+                Piece::Head(h) => heads.push((h.status, h.fields().count())),
                 Piece::Body(b) => pieces.push(b.to_vec()),
             }
             pieces.len() < enough

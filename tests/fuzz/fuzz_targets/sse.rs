@@ -11,7 +11,7 @@ fn run(status: u16, pieces: &mut dyn Iterator<Item = &[u8]>) -> String {
     let mut a = Assembler::new(&TOOLS);
     a.head(&Head {
         status,
-        headers: Vec::new(),
+        headers: String::new(),
     });
     let mut shown = Vec::new();
     for piece in pieces {

@@ -163,7 +163,7 @@ impl Io for World {
             Then::Broken(stage, transient) => Err(broken(stage, transient, false)),
             Then::Interrupted => Err(broken(Stage::FirstByte, false, true)),
             Then::Http(status, fields, body) => {
-                let own = |(n, v): &(&str, &str)| (n.to_string(), v.to_string());
+                let own = |(n, v): &(&str, &str)| [n, ":", v, "\n"].concat();
                 let headers = fields.iter().map(own).collect();
                 if sink(Piece::Head(&Head { status, headers })) {
                     sink(Piece::Body(body.as_bytes()));
