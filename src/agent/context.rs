@@ -2,7 +2,7 @@
 //! changes, which goes in front of each prompt.
 
 use crate::sys::{fs, process, system, time};
-use crate::text::{push_dec, push_utf8_lossy};
+use crate::text::{lossy, push_dec, push_utf8_lossy, said};
 
 /// All instruction files together may hold this many bytes; DESIGN counts characters, a byte is never more.
 const INSTRUCTIONS_LIMIT: usize = 32_000;
@@ -149,11 +149,14 @@ fn local_file(cwd: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn instruction_file(path: &[u8], left: &mut usize, warnings: &mut Vec<String>) -> Option<Vec<u8>> {
-    let shown = String::from_utf8_lossy(path);
+    let shown = lossy(path);
     let text = match fs::read_small(path, *left + 4) {
         Ok(text) => text,
         Err(e) => {
-            warnings.push(format!("instruction file {shown} could not be read: {e}"));
+            warnings.push(said(
+                "instruction file % could not be read: %",
+                &[&shown, &e.to_string()],
+            ));
             return None;
         }
     };
@@ -168,8 +171,9 @@ fn instruction_file(path: &[u8], left: &mut usize, warnings: &mut Vec<String>) -
         out.extend_from_slice(
             b"[cut here: instruction files may hold 32000 characters together]\n",
         );
-        warnings.push(format!(
-            "instruction file {shown} was cut: all of them together may hold 32000 characters"
+        warnings.push(said(
+            "instruction file % was cut: all of them together may hold 32000 characters",
+            &[&shown],
         ));
     }
     *left -= body.len();

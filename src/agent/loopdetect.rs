@@ -85,7 +85,7 @@ pub fn canonical(value: Value, w: &mut Writer) {
             entries.sort_by(|a, b| a.0.cmp(&b.0));
             w.open(b'{');
             for (key, member) in entries {
-                w.key(&String::from_utf8_lossy(&key));
+                w.key(&crate::text::lossy(&key));
                 canonical(member, w);
             }
             w.close(b'}');

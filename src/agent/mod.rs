@@ -89,7 +89,7 @@ impl Agent {
         for pattern in &setup.config.danger_patterns {
             match crate::tools::regex::Regex::new(pattern, false) {
                 Ok(regex) => danger_patterns.push(regex),
-                Err(e) => return Err(format!("danger_patterns: {pattern}: {e}")),
+                Err(e) => return Err(crate::text::said("danger_patterns: %: %", &[pattern, &e])),
             }
         }
         let mut agent = Agent {

@@ -438,7 +438,7 @@ fn prune(store: &Store, days: u32) -> Result<i32, Exit> {
 pub fn session_lines(store: &Store) -> String {
     let mut text = Vec::new();
     store.list_text(&mut text);
-    String::from_utf8_lossy(&text).into_owned()
+    crate::text::lossy(&text)
 }
 
 fn list_sessions(store: &Store) -> Result<i32, Exit> {
