@@ -74,19 +74,15 @@ fn environment(out: &mut Vec<u8>) {
             .find_map(|l| l.strip_prefix(key.as_bytes()))?;
         Some(line.trim_ascii().trim_ascii_start().to_vec())
     };
-    let quotes = |b: &[u8]| {
-        b.iter()
-            .copied()
-            .filter(|b| *b != b'"' && *b != b'\'')
-            .collect::<Vec<u8>>()
-    };
     let openwrt = release(b"/etc/openwrt_release", "DISTRIB_DESCRIPTION=");
     if openwrt.is_some() {
         out.extend_from_slice(ROUTER.as_bytes());
     }
     out.extend_from_slice(b"\nSystem: ");
     let name = openwrt.or_else(|| release(b"/etc/os-release", "PRETTY_NAME="));
-    push_utf8_lossy(out, &quotes(&name.unwrap_or_else(|| b"Linux".to_vec())));
+    let mut name = name.unwrap_or_else(|| b"Linux".to_vec());
+    name.retain(|b| !matches!(b, b'"' | b'\''));
+    push_utf8_lossy(out, &name);
     let (kernel, machine) = system::uname();
     out.extend_from_slice(b", kernel ");
     push_utf8_lossy(out, &kernel);
