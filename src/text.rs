@@ -188,6 +188,52 @@ pub fn filled(template: &str, parts: &[&[u8]]) -> Vec<u8> {
     out
 }
 
+/// [`filled`] for text.
+#[inline(never)]
+pub fn said(template: &str, parts: &[&str]) -> String {
+    let mut out = String::new();
+    let mut rest = template;
+    for part in parts {
+        let Some((before, after)) = rest.split_once('%') else {
+            break;
+        };
+        out.push_str(before);
+        out.push_str(part);
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// `bytes` as [`push_utf8_lossy`] repairs them.
+#[inline(never)]
+pub fn lossy(bytes: &[u8]) -> String {
+    let mut out = Vec::new();
+    push_utf8_lossy(&mut out, bytes);
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// `n` in decimal.
+#[inline(never)]
+pub fn dec(n: u64) -> String {
+    let mut out = Vec::new();
+    push_dec(&mut out, n);
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// The words of a list with `between` between them.
+#[inline(never)]
+pub fn listed(between: &str, words: &mut dyn Iterator<Item = &str>) -> String {
+    let mut out = String::new();
+    for word in words {
+        if !out.is_empty() {
+            out.push_str(between);
+        }
+        out.push_str(word);
+    }
+    out
+}
+
 /// Appends [`filled`].
 #[inline(never)]
 pub fn push_filled(out: &mut Vec<u8>, template: &str, parts: &[&[u8]]) {
@@ -257,6 +303,9 @@ mod tests {
     #[test]
     fn templates_and_numbers() {
         assert_eq!(filled("a % b %%", &[b"1", b"%"]), b"a 1 b %");
+        assert_eq!(said("a % b %.", &["%", &dec(7)]), "a % b 7.");
+        assert_eq!(lossy(b"x\xff"), "x\u{FFFD}");
+        assert_eq!(listed(", ", &mut ["a", "b"].into_iter()), "a, b");
         let table: &[(&[u8], Option<u32>)] = &[
             (b"007", Some(7)),
             (b"4294967295", Some(u32::MAX)),

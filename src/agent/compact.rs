@@ -41,6 +41,13 @@ impl Observer for Silent<'_> {
     }
 }
 
+/// Appends the first [`DIGEST`] bytes of `text`, whole characters.
+#[inline(never)]
+fn push_start(out: &mut Vec<u8>, text: &[u8]) {
+    let start = &text[..text.len().min(DIGEST)];
+    out.extend_from_slice(&start[..crate::text::complete_utf8_len(start)]);
+}
+
 impl Agent {
     /// Tokens in the context: what the server counted last, and an estimate of what came after.
     pub fn context_tokens(&self) -> u64 {
@@ -140,14 +147,11 @@ impl Agent {
                 .unwrap_or_default();
             out.extend_from_slice(role.as_bytes());
             out.extend_from_slice(b": ");
-            let short = role == "tool" && content.len() > DIGEST;
-            out.extend_from_slice(if short {
-                &content[..crate::text::complete_utf8_len(&content[..DIGEST])]
-            } else {
-                &content
-            });
-            if short {
+            if role == "tool" && content.len() > DIGEST {
+                push_start(&mut out, &content);
                 out.extend_from_slice(b"...");
+            } else {
+                out.extend_from_slice(&content);
             }
             for call in m.get("tool_calls").into_iter().flat_map(|c| c.items()) {
                 let function = call.get("function");
@@ -156,14 +160,10 @@ impl Agent {
                         .and_then(|f| f.get_string(name))
                         .unwrap_or_default()
                 };
-                let arguments = part("arguments");
-                let cut = crate::text::complete_utf8_len(
-                    &arguments.as_bytes()[..arguments.len().min(DIGEST)],
-                );
                 out.extend_from_slice(b"\n  called ");
                 out.extend_from_slice(part("name").as_bytes());
                 out.push(b' ');
-                out.extend_from_slice(&arguments.as_bytes()[..cut]);
+                push_start(&mut out, part("arguments").as_bytes());
             }
             out.push(b'\n');
         }

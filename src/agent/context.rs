@@ -2,7 +2,7 @@
 //! changes, which goes in front of each prompt.
 
 use crate::sys::{fs, process, system, time};
-use crate::text::{push_dec, push_utf8_lossy};
+use crate::text::{lossy, push_dec, push_utf8_lossy, said};
 
 /// All instruction files together may hold this many bytes; DESIGN counts characters, a byte is never more.
 const INSTRUCTIONS_LIMIT: usize = 32_000;
@@ -74,19 +74,15 @@ fn environment(out: &mut Vec<u8>) {
             .find_map(|l| l.strip_prefix(key.as_bytes()))?;
         Some(line.trim_ascii().trim_ascii_start().to_vec())
     };
-    let quotes = |b: &[u8]| {
-        b.iter()
-            .copied()
-            .filter(|b| *b != b'"' && *b != b'\'')
-            .collect::<Vec<u8>>()
-    };
     let openwrt = release(b"/etc/openwrt_release", "DISTRIB_DESCRIPTION=");
     if openwrt.is_some() {
         out.extend_from_slice(ROUTER.as_bytes());
     }
     out.extend_from_slice(b"\nSystem: ");
     let name = openwrt.or_else(|| release(b"/etc/os-release", "PRETTY_NAME="));
-    push_utf8_lossy(out, &quotes(&name.unwrap_or_else(|| b"Linux".to_vec())));
+    let mut name = name.unwrap_or_else(|| b"Linux".to_vec());
+    name.retain(|b| !matches!(b, b'"' | b'\''));
+    push_utf8_lossy(out, &name);
     let (kernel, machine) = system::uname();
     out.extend_from_slice(b", kernel ");
     push_utf8_lossy(out, &kernel);
@@ -149,11 +145,14 @@ fn local_file(cwd: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn instruction_file(path: &[u8], left: &mut usize, warnings: &mut Vec<String>) -> Option<Vec<u8>> {
-    let shown = String::from_utf8_lossy(path);
+    let shown = lossy(path);
     let text = match fs::read_small(path, *left + 4) {
         Ok(text) => text,
         Err(e) => {
-            warnings.push(format!("instruction file {shown} could not be read: {e}"));
+            warnings.push(said(
+                "instruction file % could not be read: %",
+                &[&shown, &e.to_string()],
+            ));
             return None;
         }
     };
@@ -168,8 +167,9 @@ fn instruction_file(path: &[u8], left: &mut usize, warnings: &mut Vec<String>) -
         out.extend_from_slice(
             b"[cut here: instruction files may hold 32000 characters together]\n",
         );
-        warnings.push(format!(
-            "instruction file {shown} was cut: all of them together may hold 32000 characters"
+        warnings.push(said(
+            "instruction file % was cut: all of them together may hold 32000 characters",
+            &[&shown],
         ));
     }
     *left -= body.len();

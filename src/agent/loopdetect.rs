@@ -96,7 +96,7 @@ pub fn canonical(value: Value, w: &mut Writer) {
             }
             w.open(b'{');
             for (key, member) in entries {
-                w.key(&String::from_utf8_lossy(&key));
+                w.key(&crate::text::lossy(&key));
                 canonical(member, w);
             }
             w.close(b'}');

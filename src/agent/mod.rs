@@ -80,20 +80,11 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent ready for its first turn, and what the user should know.
-    ///
-    /// # Errors
-    /// A phrase for a configuration that can't be used: a danger pattern that does not compile.
-    pub fn new(setup: Setup) -> Result<(Agent, Vec<String>), String> {
-        let mut danger_patterns = Vec::new();
-        for pattern in &setup.config.danger_patterns {
-            match crate::tools::regex::Regex::new(pattern, false) {
-                Ok(regex) => danger_patterns.push(regex),
-                Err(e) => return Err(format!("danger_patterns: {pattern}: {e}")),
-            }
-        }
-        let mut agent = Agent {
-            rules: setup.config.permissions.clone(),
+    /// An agent that [`Agent::prepare`] makes ready. Inlined, so that it is built where it stays.
+    #[inline(always)]
+    pub fn new(setup: Setup) -> Agent {
+        Agent {
+            rules: Vec::new(),
             config: setup.config,
             client: setup.client,
             session: setup.session,
@@ -106,7 +97,7 @@ impl Agent {
             unattended: setup.unattended,
             only_tools: setup.only_tools,
             denied_tools: setup.denied_tools,
-            danger_patterns,
+            danger_patterns: Vec::new(),
             seen: Seen::default(),
             system: Vec::new(),
             schemas: Vec::new(),
@@ -115,9 +106,22 @@ impl Agent {
             counted_bytes: 0,
             nudged: false,
             show_tools: setup.show_tools,
-        };
-        let warnings = agent.assemble();
-        Ok((agent, warnings))
+        }
+    }
+
+    /// Makes it ready for its first turn. Returns what the user should know.
+    ///
+    /// # Errors
+    /// A phrase for a configuration that can't be used: a danger pattern that does not compile.
+    pub fn prepare(&mut self) -> Result<Vec<String>, String> {
+        for pattern in &self.config.danger_patterns {
+            match crate::tools::regex::Regex::new(pattern, false) {
+                Ok(regex) => self.danger_patterns.push(regex),
+                Err(e) => return Err(crate::text::said("danger_patterns: %: %", &[pattern, &e])),
+            }
+        }
+        self.rules = std::mem::take(&mut self.config.permissions);
+        Ok(self.assemble())
     }
 
     /// The mode in force.

@@ -13,6 +13,7 @@ use crate::provider::messages::Message;
 use crate::provider::{Call, Class, Delta, Failure, Finish, Observer, Reply, Usage};
 use crate::sys::process::Watch;
 use crate::sys::{fs, signal, time};
+use crate::text::{dec, listed, lossy, said};
 use crate::tools::{self, Ctx, Level, Output, Tool};
 
 /// What an open call is answered with when the turn ends before it ran.
@@ -242,33 +243,28 @@ impl Agent {
             return error(fault.clone());
         }
         let Some(tool) = tools::find(&call.name).filter(|t| self.offers(t)) else {
-            let names = self
-                .offered()
-                .map(|t| t.name)
-                .collect::<Vec<_>>()
-                .join(", ");
-            return error(format!(
-                "there is no tool {}; there are: {names}",
-                call.name
+            let names = listed(", ", &mut self.offered().map(|t| t.name));
+            return error(said(
+                "there is no tool %; there are: %",
+                &[&call.name, &names],
             ));
         };
         let args = match json::parse(&call.arguments) {
             Ok(args) => args,
             Err(e) => {
-                return error(format!(
-                    "the arguments are not valid JSON: {} at byte {}",
-                    e.what, e.at
+                return error(said(
+                    "the arguments are not valid JSON: % at byte %",
+                    &[e.what, &dec(e.at as u64)],
                 ));
             }
         };
-        let missing: Vec<&str> = tool
-            .required
-            .iter()
-            .copied()
-            .filter(|name| args.get(name).is_none())
-            .collect();
+        let mut required = tool.required.iter().copied();
+        let missing = listed(
+            ", ",
+            &mut required.by_ref().filter(|n| args.get(n).is_none()),
+        );
         if !missing.is_empty() {
-            return error(format!("missing argument: {}", missing.join(", ")));
+            return error(said("missing argument: %", &[&missing]));
         }
         match self.permit(tool, &args, call, front) {
             Ok(()) => {}
@@ -309,7 +305,7 @@ impl Agent {
                 args.get_string(parameter).unwrap_or_default().as_bytes(),
             );
             if let Some(why) = self.mode.refuses_write(&path) {
-                return refuse(format!("refused: {why}"));
+                return refuse(said("refused: %", &[&why]));
             }
         }
         let mut reason = match permission::decide(
@@ -321,7 +317,7 @@ impl Agent {
         ) {
             Permission::Allow => String::new(),
             Permission::Ask(reason) => reason,
-            Permission::Deny(reason) => return refuse(format!("refused: {reason}")),
+            Permission::Deny(reason) => return refuse(said("refused: %", &[&reason])),
         };
         let mut dangerous = false;
         if reason.is_empty() && tool.name == "bash" {
@@ -335,7 +331,7 @@ impl Agent {
             if let Some(why) =
                 danger::danger(subject.as_bytes(), &workdir, &self.user_home, &mut matches)
             {
-                reason = String::from_utf8_lossy(&why).into_owned();
+                reason = lossy(&why);
                 dangerous = true;
             }
         }
@@ -370,7 +366,7 @@ impl Agent {
             Decision::Always => {
                 // A dangerous command is never waved through for the rest of the session.
                 if !dangerous {
-                    self.rules.push((tool.name.to_string(), Level::Allow));
+                    self.rules.push((String::from(tool.name), Level::Allow));
                 }
                 Ok(())
             }
@@ -380,8 +376,9 @@ impl Agent {
                 text: DECLINED.to_vec(),
             })),
             Decision::Stop => Err(Called::Stop),
-            Decision::Unattended => Err(Called::Refused(Output::error(format!(
-                "refused: this needs approval ({reason}) and nobody is there to give it"
+            Decision::Unattended => Err(Called::Refused(Output::error(said(
+                "refused: this needs approval (%) and nobody is there to give it",
+                &[&reason],
             )))),
         }
     }
@@ -442,9 +439,9 @@ impl Agent {
         let permille = tokens * 1000 / self.config.context_limit.max(1);
         if permille >= self.config.compact_threshold && !self.nudged {
             self.nudged = true;
-            let note = format!(
-                "\n[The context is {} % full. Call compact with a summary of goal, progress, decisions and open points before going on.]",
-                permille / 10
+            let note = said(
+                "\n[The context is % % full. Call compact with a summary of goal, progress, decisions and open points before going on.]",
+                &[&dec(permille / 10), "%"],
             );
             text.extend_from_slice(note.as_bytes());
         }
@@ -472,10 +469,12 @@ impl Agent {
 
 /// A reply's calls for `--show-tools-json`: keys sorted, indented by two, then one compact line for each call.
 fn decoded(reply: &Reply) -> Vec<u8> {
-    let mut out = format!(
-        "--- {} tool calls, {} bytes of reasoning\n",
-        reply.calls.len(),
-        reply.reasoning.len()
+    let mut out = said(
+        "--- % tool calls, % bytes of reasoning\n",
+        &[
+            &dec(reply.calls.len() as u64),
+            &dec(reply.reasoning.len() as u64),
+        ],
     )
     .into_bytes();
     let mut compact = Vec::new();

@@ -183,7 +183,7 @@ impl Run<'_> {
         let denied_tools = tools(args, Opt::Deny)?;
         let attended = is_repl || terminal && tty::is_tty(out::STDERR);
         let color = self.loaded.config.color && tty::is_tty(out::STDOUT);
-        let (mut agent, warnings) = Agent::new(Setup {
+        let mut agent = Agent::new(Setup {
             client: self.client()?,
             session,
             user_home: user_home(self.loaded.home.as_deref()),
@@ -197,9 +197,8 @@ impl Run<'_> {
             denied_tools,
             show_tools: args.has(Opt::ShowToolsJson),
             config: self.loaded.config,
-        })
-        .map_err(usage_string)?;
-        warn(&warnings);
+        });
+        warn(&agent.prepare().map_err(usage_string)?);
         if is_repl {
             if !terminal {
                 let text =
@@ -440,7 +439,7 @@ fn prune(store: &Store, days: u32) -> Result<i32, Exit> {
 pub fn session_lines(store: &Store) -> String {
     let mut text = Vec::new();
     store.list_text(&mut text);
-    String::from_utf8_lossy(&text).into_owned()
+    crate::text::lossy(&text)
 }
 
 fn list_sessions(store: &Store) -> Result<i32, Exit> {

@@ -8,7 +8,7 @@ use crate::agent::event::{Decision, Done, Event, Front, Question};
 use crate::json::parse;
 use crate::sys::process::{NoWatch, Watch};
 use crate::sys::{out, signal, time};
-use crate::text::{complete_utf8_len, push_dec, push_visible};
+use crate::text::{complete_utf8_len, dec, push_dec, push_visible, said};
 use crate::tools;
 use std::io;
 
@@ -44,7 +44,10 @@ pub struct Human {
 /// Standard output failed. Nobody reading any more ends the turn without a word; anything else is said once.
 pub fn output_failed(error: &io::Error) {
     if error.kind() != io::ErrorKind::BrokenPipe {
-        quiet::note("error: ", format!("standard output: {error}").as_bytes());
+        quiet::note(
+            "error: ",
+            said("standard output: %", &[&error.to_string()]).as_bytes(),
+        );
     }
     signal::set_output_gone();
 }
@@ -112,11 +115,13 @@ impl Human {
     }
 
     /// Something the user asked for.
+    #[inline(never)]
     pub fn say(&mut self, text: &str) {
         self.line(b"", text.as_bytes());
     }
 
     /// A complaint.
+    #[inline(never)]
     pub fn complain(&mut self, text: &str) {
         self.line(RED, text.as_bytes());
     }
@@ -217,12 +222,16 @@ impl Front for Human {
                 reason,
                 ..
             } => {
-                self.line(YELLOW, format!("[refused: {reason}]").as_bytes());
+                self.line(YELLOW, said("[refused: %]", &[reason]).as_bytes());
             }
             Event::Compaction { before, after } => {
                 self.line(
                     DIM,
-                    format!("[context compacted: {before} -> {after} tokens]").as_bytes(),
+                    said(
+                        "[context compacted: % -> % tokens]",
+                        &[&dec(*before), &dec(*after)],
+                    )
+                    .as_bytes(),
                 );
             }
             Event::Debug(text) => quiet::debug(text),

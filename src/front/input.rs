@@ -2,7 +2,6 @@
 //! were given, whether typed or piped.
 
 use crate::sys::{out, signal, tty};
-use std::collections::VecDeque;
 
 /// What a read came to.
 #[derive(PartialEq, Eq, Debug)]
@@ -20,7 +19,8 @@ pub enum Line {
 pub struct Input {
     /// Read and not yet a line.
     rest: Vec<u8>,
-    lines: VecDeque<Vec<u8>>,
+    /// Few at a time: a turn lies between two.
+    lines: Vec<Vec<u8>>,
     ended: bool,
 }
 
@@ -28,8 +28,8 @@ impl Input {
     /// The next line, waiting for it as long as it takes.
     pub fn line(&mut self) -> Line {
         loop {
-            if let Some(line) = self.lines.pop_front() {
-                return Line::Text(line);
+            if !self.lines.is_empty() {
+                return Line::Text(self.lines.remove(0));
             }
             if signal::cancelled() {
                 return Line::Interrupted;
@@ -49,8 +49,8 @@ impl Input {
         }
         let before = std::mem::take(&mut self.lines);
         let answer = self.line();
-        let after = std::mem::replace(&mut self.lines, before);
-        self.lines.extend(after);
+        let mut after = std::mem::replace(&mut self.lines, before);
+        self.lines.append(&mut after);
         answer
     }
 
@@ -70,13 +70,13 @@ impl Input {
             Ok(0) => {
                 self.ended = true;
                 if !self.rest.is_empty() {
-                    self.lines.push_back(std::mem::take(&mut self.rest));
+                    self.lines.push(std::mem::take(&mut self.rest));
                 }
             }
             Ok(n) => {
                 for &b in &buf[..n] {
                     if b == b'\n' {
-                        self.lines.push_back(std::mem::take(&mut self.rest));
+                        self.lines.push(std::mem::take(&mut self.rest));
                     } else {
                         self.rest.push(b);
                     }

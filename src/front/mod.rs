@@ -24,7 +24,7 @@ fn ending_text(done: &Done, max_steps: u32) -> Option<String> {
         }
         Ending::Stopped => "stopped by you; say \"continue\" to go on".into(),
         Ending::MaxSteps => {
-            format!("stopped at the limit of {max_steps} steps (max_steps); say \"continue\" to go on")
+            crate::text::said("stopped at the limit of % steps (max_steps); say \"continue\" to go on", &[&crate::text::dec(u64::from(max_steps))])
         }
         Ending::Loop => "stopped: the model went round in circles; say \"continue\" to go on".into(),
         Ending::TimeLimit => "stopped at the time limit (--timeout)".into(),

@@ -65,7 +65,7 @@ pub fn run(agent: &mut Agent, prompt: &[u8], mut view: View, delivery: &Delivery
     if let Some(path) = delivery.output
         && let Err(e) = fs::write_output(path, &answer)
     {
-        let text = format!("{}: {}", String::from_utf8_lossy(path), fs::os_text(&e));
+        let text = crate::text::said("%: %", &[&crate::text::lossy(path), &fs::os_text(&e)]);
         note("error: ", text.as_bytes());
         failed = true;
     }
@@ -100,7 +100,7 @@ fn print(answer: &[u8]) -> bool {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
             note(
                 "error: ",
-                format!("standard output: {}", fs::os_text(&e)).as_bytes(),
+                crate::text::said("standard output: %", &[&fs::os_text(&e)]).as_bytes(),
             );
             true
         }

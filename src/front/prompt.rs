@@ -2,6 +2,7 @@
 
 use super::quiet::note;
 use crate::sys::{fs, out, signal, time, tty};
+use crate::text::{lossy, said};
 use crate::tools::output::Collector;
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -96,9 +97,9 @@ pub fn read_stdin(kind: Stdin, wait: u64, keep: &mut Collector) -> Result<(), St
                 keep.push(&buf[..n]);
             }
             Err(e) => {
-                return Err(Stopped::Failed(format!(
-                    "standard input: {}",
-                    fs::os_text(&e)
+                return Err(Stopped::Failed(crate::text::said(
+                    "standard input: %",
+                    &[&fs::os_text(&e)],
                 )));
             }
         }
@@ -110,13 +111,9 @@ pub fn read_stdin(kind: Stdin, wait: u64, keep: &mut Collector) -> Result<(), St
 /// # Errors
 /// As text naming the file.
 pub fn read_file(path: &[u8], keep: &mut Collector) -> Result<(), String> {
-    let fail =
-        |e: std::io::Error| format!("{}: {}", String::from_utf8_lossy(path), fs::os_text(&e));
+    let fail = |e: std::io::Error| said("%: %", &[&lossy(path), &fs::os_text(&e)]);
     if fs::is_dir(path) {
-        return Err(format!(
-            "{} is a directory; -f takes files",
-            String::from_utf8_lossy(path)
-        ));
+        return Err(said("% is a directory; -f takes files", &[&lossy(path)]));
     }
     let mut file = fs::File::open(path).map_err(fail)?;
     let mut buf = [0; 16 * 1024];

@@ -7,7 +7,7 @@ use crate::agent::mode::Mode;
 use crate::agent::{Agent, event::Front};
 use crate::session::Store;
 use crate::sys::{signal, time};
-use crate::text::nearest;
+use crate::text::{dec, listed, lossy, nearest, said};
 
 /// Two interrupts within this many ms leave.
 const TWICE: u64 = 1_000;
@@ -37,10 +37,9 @@ pub fn run(agent: &mut Agent, store: &mut Store, mut view: Human, saved: bool) -
     } else {
         "not saved".into()
     };
-    view.say(&format!(
-        "cluade {} - session {id} - {} - /help for help",
-        env!("CARGO_PKG_VERSION"),
-        agent.config.model
+    view.say(&said(
+        "cluade % - session % - % - /help for help",
+        &[env!("CARGO_PKG_VERSION"), &id, &agent.config.model],
     ));
     let mut last_interrupt = None;
     loop {
@@ -63,12 +62,13 @@ pub fn run(agent: &mut Agent, store: &mut Store, mut view: Human, saved: bool) -
                 continue;
             }
         };
-        let text = String::from_utf8_lossy(&line).trim().to_string();
+        let text = lossy(&line);
+        let text = text.trim();
         if text.is_empty() {
             continue;
         }
         if text.starts_with('/') && !text.contains('\n') {
-            if !command(&text, agent, store, &mut view, saved) {
+            if !command(text, agent, store, &mut view, saved) {
                 return 0;
             }
             continue;
@@ -112,14 +112,19 @@ fn command(
         "/exit" | "/quit" => return false,
         "/help" => {
             for (name, argument, help) in COMMANDS {
-                view.say(&format!("{:<20} {help}", format!("{name} {argument}")));
+                let mut line = said("% %", &[name, argument]);
+                while line.len() < 21 {
+                    line.push(' ');
+                }
+                line.push_str(help);
+                view.say(&line);
             }
         }
         "/model" if argument.is_empty() => view.say(&agent.config.model.clone()),
         "/model" => {
             agent.set_model(argument);
             view.model.clone_from(&agent.config.model);
-            view.say(&format!("model: {}", agent.config.model));
+            view.say(&said("model: %", &[&agent.config.model]));
         }
         "/mode" if argument.is_empty() => view.say(agent.mode().name()),
         "/mode" => match Mode::from_name(argument) {
@@ -127,21 +132,21 @@ fn command(
                 for warning in agent.set_mode(mode) {
                     view.complain(&warning);
                 }
-                view.say(&format!("mode: {}", mode.name()));
+                view.say(&said("mode: %", &[mode.name()]));
             }
-            None => view.complain(&format!(
-                "no mode {argument}; there are: {}",
-                Mode::names().collect::<Vec<_>>().join(" ")
+            None => view.complain(&said(
+                "no mode %; there are: %",
+                &[argument, &listed(" ", &mut Mode::names())],
             )),
         },
         "/tools" => {
-            let names: Vec<&str> = agent.offered().map(|t| t.name).collect();
-            view.say(&names.join(" "));
+            view.say(&listed(" ", &mut agent.offered().map(|t| t.name)));
         }
         "/cost" => {
             let (total, context) = (agent.session.total_tokens, agent.context_tokens());
-            view.say(&format!(
-                "{total} tokens in this session, {context} in the context"
+            view.say(&said(
+                "% tokens in this session, % in the context",
+                &[&dec(total), &dec(context)],
             ));
         }
         "/compact" => {
@@ -157,7 +162,7 @@ fn command(
             let (session, warnings) = store.create(&agent.cwd);
             agent.set_session(session);
             warnings.iter().for_each(|w| view.complain(w));
-            view.say(&format!("session {}", agent.session.id));
+            view.say(&said("session %", &[&agent.session.id]));
         }
         "/resume" if argument.is_empty() => {
             view.complain("/resume needs an id; /sessions lists them")
@@ -166,18 +171,23 @@ fn command(
             Ok((session, warnings)) => {
                 agent.set_session(session);
                 warnings.iter().for_each(|w| view.complain(w));
-                view.say(&format!(
-                    "resumed {} with {} messages",
-                    agent.session.id,
-                    agent.session.conversation.len()
+                view.say(&said(
+                    "resumed % with % messages",
+                    &[
+                        &agent.session.id,
+                        &dec(agent.session.conversation.len() as u64),
+                    ],
                 ));
             }
             Err(e) => view.complain(&e.text()),
         },
         _ => {
             let hint = nearest(name, COMMANDS.iter().map(|c| c.0))
-                .map_or(String::new(), |n| format!("; did you mean {n}?"));
-            view.complain(&format!("unknown command {name}{hint} (/help lists them)"));
+                .map_or(String::new(), |n| said("; did you mean %?", &[n]));
+            view.complain(&said(
+                "unknown command %% (/help lists them)",
+                &[name, &hint],
+            ));
         }
     }
     true

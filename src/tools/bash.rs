@@ -83,7 +83,7 @@ fn run(ctx: &mut Ctx, args: &Value) -> Output {
     let outcome = match result {
         Ok(outcome) => outcome,
         Err(e) => {
-            let text = format!("the shell could not be started: {e}");
+            let text = crate::text::said("the shell could not be started: %", &[&e.to_string()]);
             return Output::error(text);
         }
     };
