@@ -178,14 +178,14 @@ fn instruction_file(path: &[u8], left: &mut usize, warnings: &mut Vec<String>) -
 
 /// The changing part in front of a prompt: date, working directory, git branch.
 pub fn preamble(cwd: &[u8]) -> Vec<u8> {
-    let t = time::local(time::unix_seconds());
+    let t = time::utc(time::unix_seconds());
     let mut out = b"[".to_vec();
     for (value, after) in [
         (t.year, b'-'),
         (t.month, b'-'),
         (t.day, b' '),
         (t.hour, b':'),
-        (t.minute, b','),
+        (t.minute, b' '),
     ] {
         if value < 10 {
             out.push(b'0');
@@ -193,7 +193,7 @@ pub fn preamble(cwd: &[u8]) -> Vec<u8> {
         push_dec(&mut out, u64::from(value));
         out.push(after);
     }
-    out.extend_from_slice(b" cwd ");
+    out.extend_from_slice(b"UTC, cwd ");
     push_utf8_lossy(&mut out, cwd);
     if let Some(branch) = git_branch(cwd) {
         out.extend_from_slice(b", git branch ");

@@ -305,7 +305,7 @@ impl Agent {
                 args.get_string(parameter).unwrap_or_default().as_bytes(),
             );
             if let Some(why) = self.mode.refuses_write(&path) {
-                return refuse(said("refused: %", &[&why]));
+                return refuse(said("refused: %", &[why]));
             }
         }
         let mut reason = match permission::decide(

@@ -150,7 +150,7 @@ fn is(endpoint: json::Value, name: &str, model: &str) -> bool {
 }
 
 fn today() -> Vec<u8> {
-    let t = time::local(time::unix_seconds());
+    let t = time::utc(time::unix_seconds());
     let mut out = Vec::new();
     let day = (t.year * 100 + t.month) * 100 + t.day;
     push_dec(&mut out, u64::from(day));

@@ -1,15 +1,15 @@
-//! Session ids: `YYYYMMDD-HHMMSS-NNNN` in local time. Sorted as text they are in the order of their making, also on a
+//! Session ids: `YYYYMMDD-HHMMSS-NNNN` in UTC. Sorted as text they are in the order of their making, also on a
 //! device whose clock starts at 1970 after each boot.
 
-use crate::sys::time::local;
+use crate::sys::time::utc;
 use crate::text::push_dec;
 
 /// 2024-01-01: a clock before this has not been set.
 pub const CLOCK_SET: u64 = 1_704_067_200;
 
-/// `unix` in local time by `form`, in which the letters a to f stand for year, month, day, hour, minute and second.
+/// `unix` in UTC by `form`, in which the letters a to f stand for year, month, day, hour, minute and second.
 fn civil(unix: u64, form: &[u8]) -> String {
-    let t = local(unix);
+    let t = utc(unix);
     let parts = [t.year, t.month, t.day, t.hour, t.minute, t.second];
     let mut out = Vec::new();
     for &b in form {
@@ -26,7 +26,7 @@ fn civil(unix: u64, form: &[u8]) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// `YYYY-MM-DD HH:MM:SS` in local time.
+/// `YYYY-MM-DD HH:MM:SS` in UTC.
 pub fn created(unix: u64) -> String {
     civil(unix, b"a-b-c d:e:f")
 }

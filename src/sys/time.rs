@@ -54,11 +54,6 @@ unsafe extern "C" {
         link_name = "__clock_gettime64"
     )]
     fn clock_gettime(id: libc::c_int, time: *mut Timespec) -> libc::c_int;
-    #[cfg_attr(
-        all(target_env = "musl", target_pointer_width = "32"),
-        link_name = "__localtime64_r"
-    )]
-    fn localtime_r(time: *const i64, tm: *mut libc::tm) -> *mut libc::tm;
 }
 
 fn clock(id: libc::c_int) -> Timespec {
@@ -99,23 +94,23 @@ pub struct Civil {
     pub second: u32,
 }
 
-/// The local civil time of `unix` seconds, by the C library (`TZ`, /etc/TZ, /etc/localtime).
-pub fn local(unix: u64) -> Civil {
-    let t = unix as i64;
-    // SAFETY: a zeroed `tm` is valid (its pointer may be null), both pointers live through the call, and `tm` does not
-    // depend on the width of times.
-    let tm = unsafe {
-        let mut tm: libc::tm = std::mem::zeroed();
-        localtime_r(&t, &mut tm);
-        tm
-    };
+/// The civil time of `unix` seconds in UTC: ids and dates then sort over a change of the clock's zone, and the C library's
+/// 6 KB of time zones stay out.
+pub fn utc(unix: u64) -> Civil {
+    let (days, rest) = ((unix / 86_400) as u32, (unix % 86_400) as u32);
+    // Days since 1 March of year 0, in eras of 400 years: leap days then come last in each of their periods.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
     Civil {
-        year: (tm.tm_year + 1900).max(0) as u32,
-        month: (tm.tm_mon + 1).max(0) as u32,
-        day: tm.tm_mday.max(0) as u32,
-        hour: tm.tm_hour.max(0) as u32,
-        minute: tm.tm_min.max(0) as u32,
-        second: tm.tm_sec.max(0) as u32,
+        year: era * 400 + year + u32::from(month >= 10),
+        month: if month < 10 { month + 3 } else { month - 9 },
+        day: day - (153 * month + 2) / 5 + 1,
+        hour: rest / 3600,
+        minute: rest / 60 % 60,
+        second: rest % 60,
     }
 }
 
@@ -123,4 +118,25 @@ pub fn local(unix: u64) -> Civil {
 pub fn pause(ms: u64) {
     // SAFETY: no descriptors are passed.
     unsafe { libc::poll(std::ptr::null_mut(), 0, ms.min(i32::MAX as u64) as i32) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn civil_dates() {
+        for (unix, want) in [
+            (0, (1970, 1, 1, 0, 0, 0)),
+            (951_782_399, (2000, 2, 28, 23, 59, 59)),
+            (951_782_400, (2000, 2, 29, 0, 0, 0)),
+            (1_780_086_990, (2026, 5, 29, 20, 36, 30)),
+            (4_107_542_400, (2100, 3, 1, 0, 0, 0)),
+            (1_798_761_599, (2026, 12, 31, 23, 59, 59)),
+        ] {
+            let t = utc(unix);
+            let got = (t.year, t.month, t.day, t.hour, t.minute, t.second);
+            assert_eq!(got, want, "{unix}");
+        }
+    }
 }
