@@ -230,3 +230,36 @@ fn launched_through_a_link_the_working_directory_counts() {
     .expect(0);
     assert_eq!(s.requests()[1].last().trim(), p.work.0.to_string_lossy());
 }
+
+#[test]
+fn files_the_user_names_may_be_pipes() {
+    let p = Place::new("pipes");
+    let s = Server::new(vec![Answer::text("ok")]);
+    let script = r#"exec "$0" -q --base-url "$1" --config c -f a hi"#;
+    for name in ["c", "a"] {
+        assert!(
+            std::process::Command::new("mkfifo")
+                .arg(p.work.path(name))
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+    let mut c = std::process::Command::new("sh");
+    c.current_dir(&p.work.0)
+        .env("HOME", &p.home.0)
+        .env("TMPDIR", &p.scratch.0);
+    c.stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let child = c
+        .args(["-c", script, env!("CARGO_BIN_EXE_cluade"), &s.url()])
+        .spawn()
+        .unwrap();
+    for (name, text) in [("c", r#"{"model":"piped"}"#), ("a", "late words")] {
+        std::fs::write(p.work.path(name), text).unwrap();
+    }
+    support::finish(child).expect(0);
+    assert_eq!(s.requests()[0].json()["model"], "piped");
+    assert!(s.requests()[0].last().contains("late words"));
+}

@@ -88,8 +88,7 @@ fn environment(out: &mut Vec<u8>) {
     push_utf8_lossy(out, &kernel);
     out.extend_from_slice(b" on ");
     push_utf8_lossy(out, &machine);
-    let busybox = std::fs::read_link("/bin/sh")
-        .is_ok_and(|t| t.as_os_str().as_encoded_bytes().ends_with(b"busybox"));
+    let busybox = fs::read_link(b"/bin/sh").is_ok_and(|t| t.ends_with(b"busybox"));
     out.extend_from_slice(if busybox {
         b", BusyBox ash and applets"
     } else {

@@ -1,6 +1,6 @@
 //! Merging the sources: defaults ← home file ← project file (if trusted) ← environment ← profile ← options.
 
-use std::io::{self, Read};
+use std::io;
 
 use super::keys::{Layer, position};
 use super::{Config, is_local_host};
@@ -362,20 +362,11 @@ fn read(path: &[u8], docs: &mut Docs, optional: bool) -> Result<(), Vec<u8>> {
 
 /// Reads a whole file of at most [`MAX_FILE`] bytes. Pipes are fine, and waited for: `--config <(…)`.
 fn read_file(path: &[u8]) -> io::Result<Vec<u8>> {
-    let mut file = std::fs::File::open(fs::path(path))?;
-    let mut text = Vec::new();
-    let mut buffer = [0; 4096];
-    loop {
-        match file.read(&mut buffer) {
-            Ok(0) => return Ok(text),
-            Ok(n) => text.extend_from_slice(&buffer[..n]),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-        if text.len() > MAX_FILE {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
+    let text = fs::read_small(path, MAX_FILE + 1)?;
+    if text.len() > MAX_FILE {
+        return Err(io::ErrorKind::FileTooLarge.into());
     }
+    Ok(text)
 }
 
 /// Whether two paths are one place on disk.

@@ -4,9 +4,6 @@ use super::quiet::note;
 use crate::sys::{fs, out, signal, time, tty};
 use crate::text::{lossy, said};
 use crate::tools::output::Collector;
-use std::fs::File;
-use std::os::fd::AsFd;
-use std::os::unix::fs::FileTypeExt;
 
 /// Milliseconds of silence on a pipe before we say what we wait for.
 const SAY_AFTER: u64 = 1_000;
@@ -29,21 +26,10 @@ pub fn stdin_kind() -> Stdin {
     if tty::is_tty(0) {
         return Stdin::Tty;
     }
-    let Some(meta) = std::io::stdin()
-        .as_fd()
-        .try_clone_to_owned()
-        .and_then(|fd| File::from(fd).metadata())
-        .ok()
-    else {
-        return Stdin::Nothing;
-    };
-    let kind = meta.file_type();
-    if kind.is_file() {
-        Stdin::File
-    } else if kind.is_fifo() || kind.is_socket() {
-        Stdin::Pipe
-    } else {
-        Stdin::Nothing
+    match fs::stat_fd(0).map(|m| m.kind) {
+        Ok(fs::Kind::File) => Stdin::File,
+        Ok(fs::Kind::Fifo | fs::Kind::Socket) => Stdin::Pipe,
+        _ => Stdin::Nothing,
     }
 }
 
@@ -115,7 +101,7 @@ pub fn read_file(path: &[u8], keep: &mut Collector) -> Result<(), String> {
     if fs::is_dir(path) {
         return Err(said("% is a directory; -f takes files", &[&lossy(path)]));
     }
-    let mut file = fs::File::open(path).map_err(fail)?;
+    let mut file = fs::File::open_waiting(path).map_err(fail)?;
     let mut buf = [0; 16 * 1024];
     loop {
         match file.read(&mut buf).map_err(fail)? {

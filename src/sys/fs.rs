@@ -217,6 +217,15 @@ pub fn lstat(p: &[u8]) -> io::Result<Meta> {
     look(p, libc::lstat)
 }
 
+/// What the descriptor `fd` is.
+///
+/// # Errors
+/// The system's, when it is closed.
+pub fn stat_fd(fd: i32) -> io::Result<Meta> {
+    // SAFETY: any number will do, and there is room for the answer.
+    Meta::of(&mut |m| unsafe { libc::fstat(fd, m) })
+}
+
 /// The text of a symbolic link.
 ///
 /// # Errors
@@ -274,12 +283,12 @@ pub fn exists(p: &[u8]) -> bool {
     lstat(p).is_ok()
 }
 
-/// The first `limit` bytes of a file.
+/// The first `limit` bytes of a file; pipes are waited for.
 ///
 /// # Errors
 /// The system's.
 pub fn read_small(p: &[u8], limit: usize) -> io::Result<Vec<u8>> {
-    let mut file = File::open(p)?;
+    let mut file = File::open_waiting(p)?;
     let mut out = Vec::new();
     let mut buf = [0; 4096];
     while out.len() < limit {
@@ -462,12 +471,19 @@ pub struct File {
 }
 
 impl File {
-    fn open_with(p: &[u8], write: bool) -> io::Result<File> {
+    /// Never takes a terminal.
+    fn open_with(p: &[u8], flags: libc::c_int) -> io::Result<File> {
         gate(Op::Open)?;
-        let access = if write { libc::O_RDWR } else { libc::O_RDONLY };
-        // Never wait for the other end of a fifo, never take a terminal.
-        let inner = open(p, access | libc::O_NONBLOCK | libc::O_NOCTTY, 0)?;
+        let inner = open(p, flags | libc::O_NOCTTY, 0)?;
         Ok(File { inner })
+    }
+
+    /// Opens for reading, and waits for what a pipe has to say: for files the user names.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn open_waiting(p: &[u8]) -> io::Result<File> {
+        File::open_with(p, libc::O_RDONLY)
     }
 
     /// Opens for reading.
@@ -475,7 +491,8 @@ impl File {
     /// # Errors
     /// The system's.
     pub fn open(p: &[u8]) -> io::Result<File> {
-        File::open_with(p, false)
+        // Never waits for the other end of a fifo.
+        File::open_with(p, libc::O_RDONLY | libc::O_NONBLOCK)
     }
 
     /// Opens for reading and writing, leaving the content.
@@ -483,7 +500,7 @@ impl File {
     /// # Errors
     /// The system's.
     pub fn open_rw(p: &[u8]) -> io::Result<File> {
-        File::open_with(p, true)
+        File::open_with(p, libc::O_RDWR | libc::O_NONBLOCK)
     }
 
     /// Creates a file that was not there. The mode is cut by the umask.
@@ -525,9 +542,7 @@ impl File {
     /// # Errors
     /// The system's.
     pub fn meta(&self) -> io::Result<Meta> {
-        let fd = self.inner.as_raw_fd();
-        // SAFETY: a descriptor of ours and room for the answer.
-        Meta::of(&mut |m| unsafe { libc::fstat(fd, m) })
+        stat_fd(self.inner.as_raw_fd())
     }
 
     /// Reads until `buf` is full or the file ends. A file that would make us wait (/proc/kmsg) counts as ended.

@@ -14,18 +14,9 @@ pub fn read_inherited(fd: i32) -> io::Result<Vec<u8>> {
     let mut all = Vec::new();
     let mut buf = [0u8; 16 * 1024];
     loop {
-        // SAFETY: reads into our buffer; any number is allowed as a descriptor.
-        let n = unsafe { libc::read(fd, buf.as_mut_ptr().cast(), buf.len()) };
-        if n == 0 {
-            return Ok(all);
-        }
-        if n > 0 {
-            all.extend_from_slice(&buf[..(n as usize).min(buf.len())]);
-            continue;
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
+        match super::out::read(fd, &mut buf)? {
+            0 => return Ok(all),
+            n => all.extend_from_slice(&buf[..n]),
         }
     }
 }
