@@ -4,17 +4,13 @@
 use super::fs::{self, Kind};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
 
 /// Gives `take` each entry of directory `p` but `.` and `..`, in the filesystem's order, links as themselves.
 ///
 /// # Errors
 /// The system's; entries may have been given before it.
 pub fn each(p: &[u8], take: &mut dyn FnMut(&[u8], Kind)) -> io::Result<()> {
-    let dir = std::fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_DIRECTORY)
-        .open(fs::path(p))?;
+    let dir = fs::open(p, libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
     let mut buf = [0u8; 16 * 1024];
     loop {
         // SAFETY: a descriptor of ours and room for as many bytes as said.

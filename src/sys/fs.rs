@@ -146,7 +146,7 @@ fn call(
     }
 }
 
-fn open(p: &[u8], flags: libc::c_int, mode: u32) -> io::Result<std::fs::File> {
+pub(crate) fn open(p: &[u8], flags: libc::c_int, mode: u32) -> io::Result<std::fs::File> {
     // SAFETY: a NUL-terminated string.
     let fd = call(p, &mut |name| unsafe {
         libc::open(name, flags | libc::O_CLOEXEC, mode)
@@ -379,7 +379,7 @@ pub fn rename(from: &[u8], to: &[u8]) -> io::Result<()> {
     failed.map_or(Ok(()), Err)
 }
 
-fn make_dir(p: &[u8], mode: u32) -> io::Result<()> {
+pub(super) fn make_dir(p: &[u8], mode: u32) -> io::Result<()> {
     gate(Op::Mkdir)?;
     // SAFETY: a NUL-terminated string.
     call(p, &mut |name| unsafe {

@@ -2,10 +2,10 @@
 #![allow(unsafe_code)]
 
 use super::fs::{self, Kind};
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 
 /// Takes the exclusive lock (flock) of `file` without waiting; it is ours until the file is closed. False when another
 /// process (or another open of the file) has it; a file system without locks never says so.
@@ -143,9 +143,7 @@ pub fn truncate(file: &File, len: u64) -> io::Result<()> {
 /// # Errors
 /// The system's.
 pub fn open(path: &[u8], write: bool) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(write);
-    options.open(fs::path(path))
+    fs::open(path, if write { libc::O_RDWR } else { libc::O_RDONLY }, 0)
 }
 
 /// Makes a new file of mode 0600 for reading and writing. An existing one is emptied, or with `exclusive` an error.
@@ -155,10 +153,12 @@ pub fn open(path: &[u8], write: bool) -> io::Result<File> {
 pub fn create(path: &[u8], exclusive: bool) -> io::Result<File> {
     #[cfg(test)]
     fault::operation()?;
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).mode(0o600);
-    options.create(true).create_new(exclusive).truncate(true);
-    options.open(fs::path(path))
+    let how = if exclusive {
+        libc::O_EXCL
+    } else {
+        libc::O_TRUNC
+    };
+    fs::open(path, libc::O_RDWR | libc::O_CREAT | how, 0o600)
 }
 
 /// Renames a file, replacing what has the new name.
@@ -185,8 +185,7 @@ pub fn directory(dir: &[u8]) -> io::Result<()> {
     }
     #[cfg(test)]
     fault::operation()?;
-    let mut builder = DirBuilder::new();
-    match builder.mode(0o700).create(fs::path(dir)) {
+    match fs::make_dir(dir, 0o700) {
         // Another process was faster, or the path ends in a slash.
         Err(_) if fs::is_dir(dir) => Ok(()),
         done => done,

@@ -17,7 +17,6 @@ use crate::text::push_visible;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// Stages and what recordings call them.
@@ -84,11 +83,8 @@ impl Transport {
     /// # Errors
     /// When the file can't be opened.
     pub fn record(mut self, path: &Path) -> Result<Transport, Error> {
-        let file = File::options()
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .open(path);
+        let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT;
+        let file = fs::open(path.as_os_str().as_bytes(), flags, 0o600);
         match file {
             Ok(file) => self.record = Some(file),
             Err(e) => {
